@@ -1,0 +1,71 @@
+"""headcount: how many attention heads does a behaviour need, and which ones?
+
+    import headcount as hc
+
+    model = hc.load("smollm2")
+    task = hc.task("ioi", model)
+    scores = hc.score(model, task, "attribution")
+    curve = hc.sweep(model, task, scores)
+    print(curve.units_needed(0.9))
+    hc.plot(curve).savefig("ioi.pdf")
+
+Names are looked up when they are first used, so that importing headcount imports no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .errors import HeadcountError as HeadcountError
+
+if TYPE_CHECKING:
+    from .cuts import cut as cut
+    from .figures import plot as plot
+    from .models import Family as Family
+    from .models import Model as Model
+    from .models import load as load
+    from .models import register_family as register_family
+    from .scores import HeadScores as HeadScores
+    from .scores import register_method as register_method
+    from .scores import score as score
+    from .selfcheck import check as check
+    from .studies import run as run
+    from .curves import Curve as Curve
+    from .sweeps import sweep as sweep
+    from .tasks import Pair as Pair
+    from .tasks import Task as Task
+    from .tasks import register_task as register_task
+    from .tasks import task as task
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "cut": "cuts",
+    "plot": "figures",
+    "Family": "models",
+    "Model": "models",
+    "load": "models",
+    "register_family": "models",
+    "HeadScores": "scores.result",
+    "register_method": "scores",
+    "score": "scores",
+    "check": "selfcheck",
+    "run": "studies",
+    "Curve": "curves",
+    "sweep": "sweeps",
+    "Pair": "tasks.pairs",
+    "Task": "tasks.pairs",
+    "register_task": "tasks",
+    "task": "tasks",
+}
+
+__all__ = ["HeadcountError", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"headcount has no {name!r}; it has {', '.join(__all__)}")
+    return getattr(import_module(f".{_HOME[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

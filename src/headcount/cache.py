@@ -1,0 +1,60 @@
+"""The user's cache folder, and files that are either whole or absent."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import HeadcountError
+
+
+def cache_folder() -> Path:
+    """Where converted models and finished jobs are kept: $HEADCOUNT_CACHE, else the platform's cache folder."""
+    if own := os.environ.get("HEADCOUNT_CACHE"):
+        return Path(own).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "headcount"
+
+
+def writable_folder(folder: Path) -> Path:
+    """The folder, made where need be; refused before any work is done where nothing can be written into it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        raise HeadcountError(
+            f"The folder {folder} cannot be written ({error.strerror}). Name another one, for example with --out."
+        ) from error
+
+
+@contextmanager
+def write_folder(folder: Path) -> Iterator[Path]:
+    """Fill a folder that appears under its name only when the block has ended well."""
+    writable_folder(folder.parent)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        yield unfinished
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.replace(unfinished, folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file that is never seen half done, also after a kill."""
+    data = content.encode() if isinstance(content, str) else content
+    handle, unfinished = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(unfinished, 0o644)
+        os.replace(unfinished, path)
+    except BaseException:
+        os.unlink(unfinished)
+        raise

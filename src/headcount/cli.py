@@ -1,0 +1,184 @@
+"""The command line: parse, call, print. Nothing here imports torch until a command needs it."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .errors import HeadcountError
+
+if TYPE_CHECKING:
+    from .models import Model
+    from .studies import StudyResult
+
+app = typer.Typer(
+    help="How many attention heads does a behaviour need, and which ones?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+tasks_app = typer.Typer(help="List tasks and look at their examples.", no_args_is_help=True)
+app.add_typer(tasks_app, name="tasks")
+
+ModelArgument = Annotated[str, typer.Argument(help="A named model (smollm2), a local folder, or a hub id.")]
+
+
+@app.command()
+def run(
+    study: Annotated[str, typer.Argument(help="A bundled study (heads-kept) or a TOML file.")],
+    model: Annotated[list[str] | None, typer.Option(help="Model to run on; may be given again.")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Task, or a JSONL file; may be given again.")] = None,
+    method: Annotated[str | None, typer.Option(help="Scoring method; see 'headcount methods'.")] = None,
+    n: Annotated[int | None, typer.Option("-n", help="Pairs a task, half to score on, half to measure on.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of tasks and random orders.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="Explained effect that counts as enough.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer prompts, points and draws.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Output folder.")] = None,
+) -> None:
+    """Run a study and draw its figure."""
+    from .studies import run as run_study
+
+    asked = {"method": method, "n": n, "seed": seed, "threshold": threshold}
+    overrides = {key: value for key, value in asked.items() if value is not None}
+    result = run_study(study, models=model or (), tasks=task or (), quick=quick, out=out, overrides=overrides)
+    _print_study(result)
+
+
+@app.command()
+def check(model: ModelArgument) -> None:
+    """Run the self-test on a model: one verdict a line."""
+    from .selfcheck import check as check_model
+
+    loaded = _load(model)
+    print(f"{loaded.name}: {type(loaded.hf).__name__}, {loaded.n_layers} layers of {loaded.n_heads} heads")
+    verdicts = check_model(loaded)
+    for verdict in verdicts:
+        print(f"{'ok    ' if verdict.passed else 'FAILED'}  {verdict.name} ({verdict.detail})")
+    failed = sum(not verdict.passed for verdict in verdicts)
+    print("All checks passed." if not failed else f"{failed} of {len(verdicts)} checks failed.")
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def pull(model: Annotated[str, typer.Argument(help="A named model (smollm2).")]) -> None:
+    """Fetch a named model into the cache folder."""
+    from .models import NAMED, smollm2
+    from .progress import progress_bar
+
+    if model not in NAMED:
+        raise HeadcountError(f"There is no named model {model!r} to pull. Known: {', '.join(NAMED)}.")
+    with progress_bar(len(smollm2.STEPS)) as bar:
+
+        def step(words: str) -> None:
+            bar.describe(f"{model}: {words}")
+            bar.advance(smollm2.STEPS.index(words) > 0)
+
+        folder = smollm2.folder(step)
+    print(f"{model} is in {folder}")
+
+
+@app.command()
+def methods() -> None:
+    """List the scoring methods with their cost in forward passes."""
+    from .scores import METHODS
+
+    _print_table(
+        ("method", "what it is", "cost in forwards"),
+        [(method.name, method.summary, method.cost) for method in METHODS.values()],
+    )
+    print("L layers of H heads, S steps; a backward pass counts as one forward.")
+
+
+@tasks_app.command("list")
+def list_tasks() -> None:
+    """List the built-in tasks."""
+    from .tasks import BUILT_IN
+
+    _print_table(("task", "what it asks"), [(name, about) for name, (_, about) in BUILT_IN.items()])
+
+
+@tasks_app.command("show")
+def show_task(
+    task: Annotated[str, typer.Argument(help="A task, or a JSONL file.")],
+    model: Annotated[str, typer.Option(help="Whose tokenizer makes the prompts, and whose answers are shown.")] = "smollm2",
+    n: Annotated[int, typer.Option("-n", help="How many examples.")] = 3,
+    seed: Annotated[int, typer.Option(help="Of the examples.")] = 0,
+) -> None:
+    """Print examples of a task with the model's own answer probabilities."""
+    from .tasks import task as make_task
+    from .tasks.show import describe_pairs
+
+    if n < 1:
+        raise HeadcountError(f"-n must be at least 1; this is {n}.")
+    loaded = _load(model)
+    made = make_task(task, loaded, n=max(2 * n, 2), seed=seed)
+    for block in describe_pairs(loaded, made.test[:n]):
+        print(block, end="\n\n")
+
+
+def main() -> None:
+    """The entry point: bad input is one sentence on stderr and exit code 2, never a traceback."""
+    _calm_libraries()
+    try:
+        app()
+    except HeadcountError as error:
+        print(f"headcount: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("headcount: stopped. Finished jobs are kept; the same command goes on from here.", file=sys.stderr)
+        sys.exit(130)
+
+
+def _calm_libraries() -> None:
+    """Loading bars and advice of other libraries would drown what we have to say."""
+    import os
+
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+def _load(name: str) -> "Model":
+    from .models import load
+
+    return load(name)
+
+
+def _print_study(result: "StudyResult") -> None:
+    entries = result.summary["curves"]
+    threshold = {entry["threshold"] for entry in entries}
+    header = f"{entries[0]['units']} needed for {'/'.join(f'{t:.0%}' for t in sorted(threshold))}"
+    _print_table(
+        ("task", "model", "order", header, "interval", "of", "metric", "none → all", "accuracy"),
+        [
+            (
+                entry["task"], entry["model"], f"{entry['method']}, {entry['order']}" if entry["which"] else entry["order"],
+                _number(entry["needed"]), f"{_number(entry['needed_low'])} to {_number(entry['needed_high'])}",
+                str(entry["total"]), entry["metric"], f"{entry['metric_none']:.2f} → {entry['metric_all']:.2f}",
+                f"{entry['accuracy_all']:.2f}",
+            )
+            for entry in entries
+        ],
+    )  # fmt: skip
+    for ratio in result.summary["ratios"]:
+        print(f"{ratio['task']}, {ratio['order']}: {ratio['words']}.")
+    print(f"{result.computed} jobs computed, {result.cached} from the cache. Figure: {result.folder / 'figure.png'}")
+
+
+def _number(value: Any) -> str:
+    return "never" if value is None else str(value)
+
+
+def _print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*header, box=SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    # A pipe has no width of its own; let the table have what it needs there.
+    console.print(table, width=None if console.is_terminal else 200)

@@ -1,0 +1,165 @@
+"""A curve: what is left of a behaviour against the number of units kept or masked, with intervals."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import HeadcountError, did_you_mean
+from .results import frame, load_result, save_result
+
+Mode = Literal["keep", "mask"]
+Floats = NDArray[np.float64]
+RESAMPLES = 1000
+EXPLAINED = "explained_effect"
+
+
+class Band(NamedTuple):
+    """A value and its interval at every k."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True)
+class UnitsNeeded:
+    """The fewest units with which the behaviour is there (or, masked, gone); None where that never happens."""
+
+    value: int | None
+    low: int | None
+    high: int | None
+    total: int
+    threshold: float
+    level: float
+    units: str
+    mode: Mode
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"not reached with all {self.total} {self.units}"
+        low, high = (self.total if end is None else end for end in (self.low, self.high))
+        return f"{self.value} {self.units}, {self.level:.0%} interval {low} to {high}".replace("%", " %")
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Every metric of every test pair at every k, from which means, intervals and explained effect are computed.
+
+    Explained effect: EE(k) = (m(k) - m(none)) / (m(all) - m(none)), m being the mean of the curve's metric over pairs;
+    with none of the units kept every unit carries the fill, with all of them the model is whole.
+    """
+
+    model: str
+    task: str
+    title: str
+    """Of the task, for figures."""
+    units: str
+    method: str
+    order: str
+    mode: Mode
+    fill: str
+    metric: str
+    """The one that explained effect speaks of."""
+    ks: tuple[int, ...]
+    total: int
+    ranking: tuple[str, ...] = field(repr=False)
+    """Names of the units in the order in which they are kept or masked; empty for chance orders, which have many."""
+    values: dict[str, Floats] = field(repr=False)
+    """Metric -> [draw, k, pair]; more than one draw for chance orders only."""
+    provenance: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return (EXPLAINED, *self.values)
+
+    @property
+    def draws(self) -> int:
+        return self.values[self.metric].shape[0]
+
+    @property
+    def pairs(self) -> int:
+        return self.values[self.metric].shape[2]
+
+    def band(self, metric: str = EXPLAINED, level: float = 0.9) -> Band:
+        """Mean over pairs and draws, with an interval: over resampled pairs (bootstrap), or over the draws of a chance
+        order, whose spread is the larger."""
+        self._check(metric)
+        value = self._statistic(metric, np.full((1, self.pairs), 1 / self.pairs)).mean((0, 1))
+        low, high = np.quantile(self._samples(metric), [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return Band(value, low, high)
+
+    def units_needed(self, threshold: float = 0.9, level: float = 0.9) -> UnitsNeeded:
+        """Keeping: the smallest k with EE(k) >= threshold. Masking: the smallest k with EE(k) <= 1 - threshold.
+
+        Only measured k count. A sweep measures every k around the crossing of its own threshold, so there the answer is
+        exact; for others it is as fine as the grid.
+        """
+        if not 0 < threshold <= 1:
+            raise HeadcountError(f"A threshold of explained effect must lie above 0 and not above 1; this is {threshold}.")
+        value = self._crossing(self.band().value[None], threshold)[0]
+        ends = np.quantile(
+            self._crossing(self._samples(EXPLAINED), threshold), [(1 - level) / 2, (1 + level) / 2],
+            method="closest_observation",
+        )  # fmt: skip
+        value, low, high = (int(k) if np.isfinite(k) else None for k in (value, *ends))
+        return UnitsNeeded(value, low, high, self.total, threshold, level, self.units, self.mode)
+
+    def _crossing(self, explained: Floats, threshold: float) -> Floats:
+        """The first k of each row [row, k] at which the threshold is reached; infinite where it never is."""
+        # The tolerance forgives rounding in (m - m0) / (m1 - m0), nothing more.
+        reached = explained >= threshold - 1e-9 if self.mode == "keep" else explained <= 1 - threshold + 1e-9
+        first = np.asarray(self.ks, dtype=np.float64)[reached.argmax(1)]
+        return np.where(reached.any(1), first, np.inf)
+
+    def _samples(self, metric: str) -> Floats:
+        """The statistic again and again, [sample, k]: one for each draw, or for each resampling of the pairs."""
+        if self.draws > 1:
+            return self._statistic(metric, np.full((1, self.pairs), 1 / self.pairs))[:, 0]
+        rng = np.random.default_rng(0)
+        counts = rng.multinomial(self.pairs, np.full(self.pairs, 1 / self.pairs), size=RESAMPLES)
+        return self._statistic(metric, counts / self.pairs)[0]
+
+    def _statistic(self, metric: str, weights: Floats) -> Floats:
+        """Weighted means over pairs, turned into explained effect if asked for: [draw, weighting, k]."""
+        means = np.einsum("dkp,wp->dwk", self.values[self.metric if metric == EXPLAINED else metric], weights)
+        if metric != EXPLAINED:
+            return means
+        none, whole = (0, -1) if self.mode == "keep" else (-1, 0)
+        m_none, m_all = means[..., none, None], means[..., whole, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            explained: Floats = (means - m_none) / (m_all - m_none)
+        return explained
+
+    def _check(self, metric: str) -> None:
+        if metric not in self.metrics:
+            raise HeadcountError(f"This curve has no metric {metric!r}.{did_you_mean(metric, self.metrics)}")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row a metric and k."""
+        facts = {
+            "model": self.model, "task": self.task, "units": self.units, "method": self.method, "order": self.order,
+            "mode": self.mode, "fill": self.fill,
+        }  # fmt: skip
+        return [
+            {**facts, "k": k, "metric": metric, "value": float(value), "low": float(low), "high": float(high)}
+            for metric in self.metrics
+            for k, value, low, high in zip(self.ks, *self.band(metric), strict=True)
+        ]
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame of `rows`."""
+        return frame(self.rows())
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `curve.safetensors` and `curve.json` into a folder."""
+        facts = {key: value for key, value in vars(self).items() if key != "values"}
+        return save_result(folder, "curve", self.values, {**facts, "measured": list(self.values)})
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Curve":
+        arrays, facts = load_result(folder, "curve")
+        values = {name: arrays[name] for name in facts.pop("measured")}
+        return cls(**{**facts, "ks": tuple(facts["ks"]), "ranking": tuple(facts["ranking"]), "values": values})

@@ -1,0 +1,16 @@
+"""The one error that users see: it says what was wanted, what came, and what to do."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class HeadcountError(Exception):
+    """Input that headcount cannot work with. The command line prints it as one sentence and exits with code 2."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A closing clause for error messages: the nearest known word, and all of them where they are few."""
+    known = sorted(known)
+    nearest = get_close_matches(word, known, n=1, cutoff=0.5)
+    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    return f"{hint} Known: {', '.join(known)}."

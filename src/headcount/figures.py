@@ -1,0 +1,184 @@
+"""Curves as a figure that could go into a paper: panels side by side, a line and a band each, one legend."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from .curves import Curve
+from .errors import HeadcountError
+
+MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46")
+CHANCE_COLOUR = "#8a8a8a"
+ORDER_COLOURS = {"absolute": "#2f6db3", "signed": "#e8833a"}
+ORDER_WORDS = {
+    "absolute": "largest effect first",
+    "signed": "most helpful first",
+    "chance": "by chance",
+    "chance-matched": "by chance, same layers",
+}
+ORDER_DASHES = {"absolute": "-", "signed": (0, (5, 1.5)), "chance": (0, (1, 1.5)), "chance-matched": (0, (3, 1, 1, 1))}
+PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_ROW = 3.1, 2.75, 4
+
+STYLE = {
+    "font.size": 9, "axes.titlesize": 10, "axes.spines.top": False, "axes.spines.right": False, "pdf.fonttype": 42,
+    "svg.hashsalt": "headcount", "savefig.dpi": 200, "axes.linewidth": 0.8, "legend.frameon": False,
+    "font.family": "sans-serif",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Look:
+    label: str
+    colour: str
+    dashes: Any
+
+
+def plot(curves: Curve | Sequence[Curve], *, threshold: float | None = 0.9, title: str = "") -> Figure:
+    """Draw curves, a panel for each task. Returns a matplotlib figure, to be shown or saved."""
+    listed = [curves] if isinstance(curves, Curve) else list(curves)
+    if not listed:
+        raise HeadcountError("There is nothing to plot: no curves were given.")
+    panels: dict[str, list[Curve]] = {}
+    for curve in listed:
+        panels.setdefault(curve.title, []).append(curve)
+    return draw(list(panels.items()), threshold=threshold, title=title)
+
+
+def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | None, title: str = "") -> Figure:
+    """Panels of curves, each with its own title."""
+    looks = _looks([curve for _, curves in panels for curve in curves])
+    columns = min(len(panels), PANELS_A_ROW)
+    rows = -(-len(panels) // columns)
+    with mpl.rc_context(STYLE):
+        size = (max(PANEL_WIDTH * columns, 4.2) + 0.3, PANEL_HEIGHT * rows + 0.75)
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False)
+        for (name, curves), ax in zip(panels, axes.flat, strict=False):
+            _draw_panel(ax, name, curves, looks, threshold)
+        for ax in list(axes.flat)[len(panels) :]:
+            ax.remove()
+        for row in axes:
+            row[0].set_ylabel("Explained effect")
+        first: dict[str, Any] = {}
+        for ax in axes.flat:
+            if ax.figure is not None:
+                for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+                    first.setdefault(label, handle)
+        figure.legend(first.values(), first.keys(), loc="outside lower center", ncols=min(len(first), 4))
+        figure.supxlabel(_caption(panels), fontsize=7, color="#555555")
+        if title:
+            figure.suptitle(title, fontsize=11)
+    return figure
+
+
+def save_figure(figure: Figure, folder: Path, name: str = "figure") -> list[Path]:
+    """PNG, SVG and PDF; the same figure gives the same bytes."""
+    paths = []
+    for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None}), ("pdf", {"CreationDate": None})):
+        path = folder / f"{name}.{ending}"
+        with mpl.rc_context(STYLE):
+            figure.savefig(path, metadata=metadata)
+        paths.append(path)
+    return paths
+
+
+def _draw_panel(
+    ax: Axes, name: str, curves: Sequence[Curve], looks: dict[tuple[str, str], Look], threshold: float | None
+) -> None:
+    total = max(curve.total for curve in curves)
+    for curve in curves:
+        look = looks[curve.model, curve.order]
+        value, low, high = curve.band()
+        ax.fill_between(curve.ks, low, high, color=look.colour, alpha=0.18, linewidth=0)
+        ax.plot(curve.ks, value, color=look.colour, linestyle=look.dashes, linewidth=1.6, label=look.label)
+    ax.set_title(name, loc="left")
+    verb = "kept" if curves[0].mode == "keep" else "masked"
+    ax.set_xlabel(f"Number of {curves[0].units} {verb}")
+    ax.set_xlim(0, total)
+    ax.set_yticks([0, 0.5, 1])
+    for level in (0, 0.5, 1):
+        ax.axhline(level, color="#dddddd", linewidth=0.6, zorder=0)
+    # Curves that leave the range (a signed order far above 1, say) are cut off rather than flatten all others.
+    ax.set_ylim(-0.3, 1.42)
+    ax.spines["left"].set_bounds(0, 1)
+    if threshold:
+        _draw_threshold(ax, curves, looks, threshold, total)
+
+
+def _draw_threshold(
+    ax: Axes, curves: Sequence[Curve], looks: dict[tuple[str, str], Look], threshold: float, total: int
+) -> None:
+    """The dashed line, with the number of units at each crossing, or between two models the ratio in words."""
+    level = threshold if curves[0].mode == "keep" else 1 - threshold
+    ax.axhline(level, color="black", linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
+    if sentence := ratio_sentence(curves, threshold):
+        ax.text(total / 2, 1.17, sentence, fontsize=7.5, ha="center", va="bottom", linespacing=1.15)
+        numbered = []
+    else:
+        numbered = list(curves)
+    crossings = sorted(
+        ((needed, curve) for curve in curves if (needed := curve.units_needed(threshold).value) is not None),
+        key=lambda crossing: crossing[0],
+    )
+    heights = cycle((1.17, 1.29))
+    for needed, curve in crossings:
+        colour = looks[curve.model, curve.order].colour
+        ax.plot([needed], [level], marker="o", markersize=4, color=colour, zorder=5, clip_on=False)
+        if curve in numbered:
+            height = next(heights)
+            ax.plot([needed, needed], [level, height - 0.01], color=colour, linewidth=0.7, zorder=1)
+            # Labels lean inwards, so that none runs out of the panel.
+            side = "left" if needed < 0.2 * total else "right" if needed > 0.8 * total else "center"
+            ax.text(needed, height, f"{needed}", fontsize=8, color=colour, ha=side, va="bottom", fontweight="bold")
+
+
+def ratio_sentence(curves: Sequence[Curve], threshold: float) -> str | None:
+    """'A needs 2.0x the heads of B', for two models in the same order; the one that needs more stands first."""
+    first_order = [curve for curve in curves if curve.order == curves[0].order]
+    if len(first_order) != 2 or first_order[0].model == first_order[1].model:
+        return None
+    needed = [(curve.units_needed(threshold).value, curve) for curve in first_order]
+    counts = sorted(((value, curve) for value, curve in needed if value), key=lambda pair: -pair[0])
+    if len(counts) != 2:
+        return None
+    (more, larger), (fewer, smaller) = counts
+    return f"{larger.model} needs {more / fewer:.1f}x the {larger.units}\nof {smaller.model} ({more} against {fewer})"
+
+
+def _looks(curves: Sequence[Curve]) -> dict[tuple[str, str], Look]:
+    """Colour tells models apart, dashes tell orders apart; with one model the orders get the colours."""
+    models = list(dict.fromkeys(curve.model for curve in curves))
+    orders = list(dict.fromkeys(curve.order for curve in curves))
+    looks = {}
+    for model, colour in zip(models, cycle(MODEL_COLOURS), strict=False):
+        for order in orders:
+            chance = order.startswith("chance")
+            own = CHANCE_COLOUR if chance and len(models) == 1 else colour
+            if len(models) == 1 and not chance:
+                own = ORDER_COLOURS.get(order, colour)
+            words = ORDER_WORDS[order]
+            label = words if len(models) == 1 else model if len(orders) == 1 else f"{model}, {words}"
+            looks[model, order] = Look(label, own, ORDER_DASHES[order])
+    return looks
+
+
+def _caption(panels: Sequence[tuple[str, Sequence[Curve]]]) -> str:
+    """What the bands are, so that the figure can stand alone."""
+    curves = [curve for _, curves in panels for curve in curves]
+    pairs = sorted({curve.pairs for curve in curves})
+    draws = sorted({curve.draws for curve in curves if curve.draws > 1})
+    models = list(dict.fromkeys(f"{curve.model} ({curve.total} {curve.units})" for curve in curves))
+    methods = list(dict.fromkeys(curve.method for curve in curves if not curve.order.startswith("chance")))
+    parts = [", ".join(models)]
+    if methods:
+        parts.append(f"scored by {', '.join(methods)} on other prompts")
+    parts.append(f"{'–'.join(map(str, pairs))} test prompts a panel, bands 90 % intervals over them")
+    if draws:
+        parts.append(f"chance: {'–'.join(map(str, draws))} draws and their spread")
+    return "; ".join(parts)

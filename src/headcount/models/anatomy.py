@@ -1,0 +1,170 @@
+"""Where the heads live in a Hugging Face decoder.
+
+All that head analysis needs is the output projection of every attention layer: its input is the concatenation of the
+heads' values z, [batch, position, heads * head size]. Families differ only in what their modules are called, so a
+family here is a handful of module names. A family that is not listed is tried against the shapes that are.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+from torch import Tensor, nn
+
+from ..errors import HeadcountError
+
+
+@dataclass(frozen=True)
+class Family:
+    """Module names of one architecture, seen from the causal language model. The defaults are Llama's."""
+
+    layers: str = "model.layers"
+    attention: str = "self_attn"
+    out_projection: str = "o_proj"
+    final_norm: str = "model.norm"
+    attention_norm: str | None = None
+    """A norm between the sum of the heads and the residual stream, where the family has one (OLMo-2, Gemma)."""
+
+
+LLAMA = Family()
+POST_NORM = Family(attention_norm="post_attention_layernorm")
+
+FAMILIES: dict[str, Family] = {
+    "gpt2": Family("transformer.h", "attn", "c_proj", "transformer.ln_f"),
+    "gpt_neox": Family("gpt_neox.layers", "attention", "dense", "gpt_neox.final_layer_norm"),
+    "gptj": Family("transformer.h", "attn", "out_proj", "transformer.ln_f"),
+    "opt": Family("model.decoder.layers", "self_attn", "out_proj", "model.decoder.final_layer_norm"),
+    "llama": LLAMA,
+    "mistral": LLAMA,
+    "qwen2": LLAMA,
+    "qwen3": LLAMA,
+    "olmo": LLAMA,
+    "phi3": LLAMA,
+    "gemma": LLAMA,
+    "olmo2": POST_NORM,
+    "gemma2": POST_NORM,
+    "gemma3_text": POST_NORM,
+    "gemma3": Family(
+        "model.language_model.layers", "self_attn", "o_proj", "model.language_model.norm", "post_attention_layernorm"
+    ),
+}
+
+
+def register_family(model_type: str, family: Family) -> None:
+    """Tell headcount where the heads of an architecture live; `model_type` is the one in the model's config."""
+    FAMILIES[model_type] = family
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """The modules that head analysis touches, one entry a layer, and the shape of what flows through them."""
+
+    model_type: str
+    n_heads: int
+    head_size: int
+    out_projections: tuple[nn.Module, ...]
+    attention_norms: tuple[nn.Module, ...] | None
+    """Norms that the heads' sum passes on its way into the residual stream; None in ordinary pre-norm blocks."""
+    final_norm: nn.Module | None
+    """None where the family is not registered: heads can be cut, direct logit attribution cannot be computed."""
+
+    @property
+    def n_layers(self) -> int:
+        return len(self.out_projections)
+
+    def out_weight(self, layer: int) -> Tensor:
+        """What each head of a layer writes: [head, head size, d_model], so that head h writes z_h @ weight[h]."""
+        projection = self.out_projections[layer]
+        weight = cast(Tensor, projection.weight)
+        # GPT-2's Conv1D stores [in, out]; nn.Linear stores [out, in].
+        in_first = weight if isinstance(projection, nn.Linear) is False else weight.T
+        return in_first.reshape(self.n_heads, self.head_size, -1)
+
+
+def find_anatomy(hf: nn.Module) -> Anatomy:
+    """The anatomy of a model by its registered family, or by the first registered shape that fits it."""
+    config: Any = hf.config
+    model_type = config.model_type
+    registered = FAMILIES.get(model_type)
+    if registered is not None:
+        layers = _attention_layers(hf, registered)
+        if layers is None:
+            raise HeadcountError(
+                f"The family {model_type!r} is registered with layers at {registered.layers!r} and an output projection"
+                f" {registered.attention}.{registered.out_projection}, but the model has no such modules."
+                f" {_how_to_register(hf, model_type)}"
+            )
+        return _describe(hf, registered, layers, known=True)
+    for family in dict.fromkeys(FAMILIES.values()):
+        layers = _attention_layers(hf, family)
+        if layers is not None:
+            return _describe(hf, family, layers, known=False)
+    raise HeadcountError(
+        f"The attention output projections of {type(hf).__name__} (model type {model_type!r}) were not found."
+        f" {_how_to_register(hf, model_type)}"
+    )
+
+
+def _attention_layers(hf: nn.Module, family: Family) -> list[nn.Module] | None:
+    """The decoder layers, if every one of them has the family's attention with its output projection."""
+    layers = _module(hf, family.layers)
+    if not isinstance(layers, nn.ModuleList) or len(layers) == 0:
+        return None
+    path = f"{family.attention}.{family.out_projection}"
+    return list(layers) if all(_module(layer, path) is not None for layer in layers) else None
+
+
+def _describe(hf: nn.Module, family: Family, layers: list[nn.Module], known: bool) -> Anatomy:
+    config: Any = hf.config
+    n_heads = int(config.get_text_config().num_attention_heads)
+    projections = [_present(layer, f"{family.attention}.{family.out_projection}") for layer in layers]
+    widths = {_in_features(projection) for projection in projections}
+    if len(widths) != 1 or min(widths) % n_heads:
+        raise HeadcountError(
+            f"Every layer of {type(hf).__name__} must have the same {n_heads} heads (config.num_attention_heads),"
+            f" but its output projections take {', '.join(map(str, sorted(widths)))} inputs."
+            " Models whose layers differ in their heads are not supported."
+        )
+    norm = family.attention_norm
+    return Anatomy(
+        model_type=config.model_type,
+        n_heads=n_heads,
+        # Never hidden/heads: Qwen3 and Gemma choose the head size freely.
+        head_size=min(widths) // n_heads,
+        out_projections=tuple(projections),
+        # What a norm of that name means is known for registered families only.
+        attention_norms=tuple(_present(layer, norm) for layer in layers) if known and norm else None,
+        final_norm=_module(hf, family.final_norm) if known else None,
+    )
+
+
+def _in_features(projection: nn.Module) -> int:
+    weight = cast(Tensor, projection.weight)
+    return int(getattr(projection, "in_features", weight.shape[0]))
+
+
+def _module(root: nn.Module, path: str) -> nn.Module | None:
+    try:
+        return root.get_submodule(path)
+    except AttributeError:
+        return None
+
+
+def _present(root: nn.Module, path: str) -> nn.Module:
+    return root.get_submodule(path)
+
+
+def _how_to_register(hf: nn.Module, model_type: str) -> str:
+    lists = list(_module_lists(hf))
+    seen = f" Its lists of modules: {', '.join(lists)}." if lists else " It has no list of layers."
+    return (
+        f"Register where they are before loading: headcount.register_family({model_type!r}, headcount.Family("
+        "layers='model.layers', attention='self_attn', out_projection='o_proj', final_norm='model.norm'))"
+        f" with the names that this model uses.{seen}"
+    )
+
+
+def _module_lists(hf: nn.Module) -> Iterator[str]:
+    for name, module in hf.named_modules():
+        if isinstance(module, nn.ModuleList) and len(module):
+            yield f"{name} ({len(module)} x {type(module[0]).__name__})"

@@ -1,0 +1,113 @@
+"""`headcount.load`: from what the user has to a `Model`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..errors import HeadcountError, did_you_mean
+from . import smollm2
+from .anatomy import find_anatomy
+from .model import Model
+
+NAMED: dict[str, Callable[[], Path]] = {"smollm2": smollm2.folder}
+"""Models known by a short name; the function returns their folder and fetches it first where need be."""
+
+
+def load(
+    source: str | Path | nn.Module,
+    *,
+    tokenizer: Any = None,
+    name: str | None = None,
+    device: str | None = None,
+    dtype: str | torch.dtype | None = None,
+    **from_pretrained: Any,
+) -> Model:
+    """Load a model for analysis.
+
+    **Arguments:**
+
+    - `source`: a named model (`"smollm2"`), a local folder, a hub id, or a HF module that is already in memory.
+    - `tokenizer`: for a module in memory; otherwise the one that lies with the model.
+    - `name`: what tables and figures call it.
+    - `device`: `"cpu"`, `"cuda"`, `"mps"` …; the best one there is by default. Left alone with `device_map`.
+    - `dtype`: float32 on the CPU by default, the checkpoint's own elsewhere.
+    - anything else (`device_map`, `revision`, `attn_implementation` …) goes to HF's `from_pretrained`.
+
+    A local source never needs the network. The module is put into evaluation mode.
+    """
+    if isinstance(source, nn.Module):
+        if from_pretrained or device or dtype:
+            given = sorted([*from_pretrained, *(["device"] if device else []), *(["dtype"] if dtype else [])])
+            raise HeadcountError(f"A module in memory takes no {', '.join(given)}: move or cast it before loading.")
+        hf: Any = source
+        name = name or Path(getattr(hf, "name_or_path", "") or type(hf).__name__).name
+    else:
+        hf, tokenizer = _from_pretrained(str(source), tokenizer, device, dtype, from_pretrained)
+        name = name or Path(str(source)).name
+    hf.eval()
+    return Model(name=name, hf=hf, tokenizer=tokenizer, anatomy=find_anatomy(hf))
+
+
+def _from_pretrained(
+    source: str, tokenizer: Any, device: str | None, dtype: str | torch.dtype | None, options: dict[str, Any]
+) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    place = _place(source)
+    options = {"trust_remote_code": False, **options}
+    if place is not None:
+        options["local_files_only"] = True
+    placed_by_map = "device_map" in options
+    device = device or _best_device()
+    if dtype is None and not placed_by_map:
+        dtype = torch.float32 if device == "cpu" else "auto"
+    if dtype is not None:
+        options["dtype"] = dtype
+    try:
+        hf = AutoModelForCausalLM.from_pretrained(place or source, **options)
+    except (OSError, ValueError) as error:
+        raise HeadcountError(_not_loaded(source, place, error)) from error
+    if tokenizer is None:
+        local = {"local_files_only": True} if place is not None else {}
+        revision = {key: options[key] for key in ("revision", "token") if key in options}
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(place or source, trust_remote_code=False, **local, **revision)
+        except (OSError, ValueError, KeyError, ImportError, TypeError):
+            tokenizer = None  # Token ids still work; Model.encode says what is missing when text comes.
+    return (hf if placed_by_map else hf.to(device)), tokenizer
+
+
+def _place(source: str) -> Path | None:
+    """The local folder that a source stands for, or None for a hub id."""
+    if source in NAMED:
+        return NAMED[source]()
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise HeadcountError(
+                f"The folder {source} holds no config.json, so it is not a Hugging Face model."
+                " Point to the folder that save_pretrained wrote."
+            )
+        return folder
+    if folder.is_file() or source.startswith((".", "/", "~")) or source.count("/") > 1:
+        raise HeadcountError(f"There is no model folder at {source}.{did_you_mean(source, NAMED)}")
+    return None
+
+
+def _best_device() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _not_loaded(source: str, place: Path | None, error: Exception) -> str:
+    reason = " ".join(str(error).split())[:300]
+    if place is not None:
+        return f"The model in {place} could not be loaded: {reason}"
+    return (
+        f"The model {source!r} is neither a named model ({', '.join(NAMED)}) nor a local folder, and the hub did not"
+        f" deliver it. Check the spelling, the connection, or give a folder. (It said: {reason})"
+    )

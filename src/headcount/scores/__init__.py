@@ -1,0 +1,109 @@
+"""Head scores: one number a head, from the train split of a task. `METHODS` lists the ways to get them."""
+
+from typing import TYPE_CHECKING, Any
+
+from ..errors import HeadcountError, did_you_mean
+from .method import Method as Method
+from .method import Settings as Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..measure import Advance
+    from ..models import Model
+    from ..tasks.pairs import Task
+    from .method import ScoreFunction
+    from .result import HeadScores as HeadScores
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("patching", "exact: remove each head from the clean run", "2 + L·H", "patching:remove_each"),
+        Method(
+            "patching-restore", "exact: put each head's clean value into the counterfactual run", "2 + L·H",
+            "patching:restore_each", side="corrupt",
+        ),
+        Method("attribution", "patching to first order, all heads at once", "3", "attribution:attribution"),
+        Method(
+            "attribution-ig", "attribution with the gradient averaged between the two prompts", "2 + 2·S",
+            "attribution:attribution_ig",
+        ),
+        Method("gate-gradient", "mean size of the metric's gradient at a gate on the head", "2", "gate_gradient:absolute"),
+        Method("gate-gradient-signed", "the same with its sign", "2", "gate_gradient:signed"),
+        Method("direct", "direct logit attribution: what the head writes toward the answer", "1", "direct:direct"),
+        Method("previous-token", "attention to the token before, on random tokens", "1", "patterns:previous_token"),
+        Method("duplicate-token", "attention to the same token, on repeated random tokens", "1", "patterns:duplicate_token"),
+        Method("induction", "attention to the token after the same one, on repeated random tokens", "1", "patterns:induction"),
+        Method("chance", "random numbers, the order to beat", "0", "chance:chance"),
+    )
+}  # fmt: skip
+
+
+def register_method(name: str, *, summary: str, cost: str) -> "Callable[[ScoreFunction], ScoreFunction]":
+    """Make a scoring function of your own known by a name; see `scores/method.py` for its shape."""
+
+    def register(function: "ScoreFunction") -> "ScoreFunction":
+        METHODS[name] = Method(name, summary, cost, function)
+        return function
+
+    return register
+
+
+def method_named(name: str) -> Method:
+    if name not in METHODS:
+        raise HeadcountError(f"There is no scoring method {name!r}.{did_you_mean(name, METHODS)}")
+    return METHODS[name]
+
+
+def score(
+    model: "Model",
+    task: "Task",
+    method: str = "attribution",
+    *,
+    metric: str | None = None,
+    fill: str = "counterfactual",
+    positions: Any = "all",
+    steps: int = 5,
+    seed: int = 0,
+    max_tokens: int | None = None,
+    advance: "Advance | None" = None,
+) -> "HeadScores":
+    """Score every head on the train split of a task.
+
+    **Arguments:**
+
+    - `method`: one of `headcount methods`.
+    - `metric`: what the scores speak of; the task's own by default.
+    - `fill`: what a removed head carries, for `patching` and `attribution`.
+    - `positions`: `all`, or `last` for the last prompt token only.
+    - `steps`: points on the path of `attribution-ig`.
+
+    A positive score says that keeping the head raises the metric.
+    """
+    from ..cuts import POSITIONS, Filler
+    from ..measure import MAX_TOKENS, silent
+    from ..metrics import metric_named
+    from ..provenance import provenance
+    from .result import HeadScores
+
+    chosen = method_named(method)
+    metric = metric or task.metric
+    metric_named(metric)
+    if positions not in POSITIONS:
+        raise HeadcountError(f"There are no positions {positions!r}. Known: {', '.join(POSITIONS)}.")
+    if steps < 1:
+        raise HeadcountError(f"An integrated gradient needs at least 1 step; steps is {steps}.")
+    pairs = task.split("train")
+    max_tokens = max_tokens or MAX_TOKENS
+    side: Any = chosen.side
+    filler = Filler.prepare(
+        model, fill, pairs=pairs, reference=pairs, side=side, seed=seed, max_tokens=max_tokens
+    )
+    settings = Settings(metric, filler, positions, steps, seed, max_tokens, advance or silent)
+    values = chosen.function()(model, pairs, settings)
+    arguments = {"metric": metric, "fill": fill, "positions": positions, "steps": steps, "seed": seed}
+    return HeadScores(
+        model=model.name, task=task.name, method=method, metric=metric,
+        by_pair=values.cpu().double().numpy().astype("float64"),
+        provenance=provenance(model, task, arguments),
+    )  # fmt: skip

@@ -1,0 +1,126 @@
+"""Direct logit attribution: what a head writes toward the answer and away from the wrong one, past all later layers.
+
+The residual stream before the unembedding is a sum, one term of which is the head's output z_h W_O. The final norm is
+linear once its scale is fixed, so that term's share of the logit difference can be read off:
+
+    score(h) = A(z_h W_O) · (U[answer] - U[wrong]),   norm(x) = A(x) + bias,  A(x) = gain * (x - mean?(x)) / scale
+
+with the scale taken from the whole sum. In post-norm blocks (OLMo-2, Gemma) the sum of the heads passes a norm of its own
+first, whose scale is fixed in the same way. Logits are taken before a soft cap, where the model has one. With several
+right or wrong tokens, the best of each side on the clean prompt count, as in `logit_diff`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from ..cuts import visit_heads
+from ..errors import HeadcountError
+from ..models import Model
+from ..tasks.pairs import Batch, Pair
+from .gradients import by_batch
+from .method import Settings
+
+
+def direct(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
+    anatomy = model.anatomy
+    if anatomy.final_norm is None:
+        raise HeadcountError(
+            f"Direct logit attribution must know the final norm of {anatomy.model_type!r}, and that family is not"
+            " registered; its heads work with every other method. See headcount.register_family."
+        )
+    final = NormParts.probe(anatomy.final_norm)
+    own = None if anatomy.attention_norms is None else [NormParts.probe(norm) for norm in anatomy.attention_norms]
+    unembedding = cast(Tensor, model.unembedding.weight)
+    if unembedding.shape[1] != len(final.gain):
+        raise HeadcountError(
+            f"Direct logit attribution needs the residual stream ({len(final.gain)} wide) to enter the unembedding as it"
+            f" is, but the latter takes {unembedding.shape[1]} inputs. Use another method for {anatomy.model_type!r}."
+        )
+
+    @torch.no_grad()
+    def score(indices: list[int], batch: Batch) -> Tensor:
+        rows = torch.arange(len(batch), device=model.device)
+        values: list[Tensor] = []
+        with (
+            visit_heads(model, lambda layer, z: values.append(z)),
+            inputs_of([*(anatomy.attention_norms or ()), cast(nn.Module, anatomy.final_norm)]) as norm_inputs,
+        ):
+            logits = model.last_logits(batch.clean, batch.last)
+
+        def at_answer(tensor: Tensor) -> Tensor:
+            """The answer position of each pair."""
+            return tensor[rows, batch.last] if tensor.shape[1] > 1 else tensor[:, 0]
+
+        direction = unembedding[_best_id(logits, batch.answers)] - unembedding[_best_id(logits, batch.wrongs)]
+        scores = []
+        for layer, z in enumerate(values):
+            written = torch.einsum("bhd,hdm->bhm", at_answer(z), anatomy.out_weight(layer))
+            if own is not None:
+                written = own[layer].share(written, at_answer(norm_inputs[layer]))
+            scores.append(torch.einsum("bhm,bm->bh", final.share(written, at_answer(norm_inputs[-1])), direction))
+        return torch.stack(scores, dim=1)
+
+    return by_batch(model, pairs, settings, 1, score)
+
+
+@dataclass(frozen=True)
+class NormParts:
+    """The linear part of a LayerNorm or RMSNorm, found by trying it out, whatever it calls its parameters."""
+
+    module: nn.Module
+    gain: Tensor
+    bias: Tensor
+    centres: bool
+
+    @classmethod
+    @torch.no_grad()
+    def probe(cls, module: nn.Module) -> "NormParts":
+        """±1 in turn has mean 0 and variance 1, so a norm answers with ±gain + bias."""
+        width, like = _width(module), next(module.parameters(), torch.empty(0))
+        signs = torch.ones(width, dtype=like.dtype, device=like.device)
+        signs[1::2] = -1
+        big = 1e4 * signs  # large against the norm's epsilon
+        up, down = module(big), module(-big)
+        constant = module(torch.full_like(signs, 1e4))
+        gain, bias = (up - down) / 2 * signs, (up + down) / 2
+        return cls(module, gain, bias, centres=bool((constant - bias).norm() < 0.01 * gain.norm()))
+
+    def share(self, part: Tensor, whole: Tensor) -> Tensor:
+        """What `part` [pair, head, d_model] becomes in the norm of `whole` [pair, d_model], of which it is a term."""
+        turned = self.gain * self._centred(whole)
+        scale = turned.norm(dim=-1) / (self.module(whole) - self.bias).norm(dim=-1)
+        return self.gain * self._centred(part) / scale[:, None, None]
+
+    def _centred(self, x: Tensor) -> Tensor:
+        return x - x.mean(-1, keepdim=True) if self.centres else x
+
+
+@contextmanager
+def inputs_of(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
+    """Collect what enters some modules, in the order in which they run."""
+    seen: list[Tensor] = []
+    hook: Callable[[nn.Module, tuple[Tensor, ...]], None] = lambda module, args: seen.append(args[0])  # noqa: E731
+    handles = [module.register_forward_pre_hook(hook) for module in modules]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _width(module: nn.Module) -> int:
+    for name in ("weight", "normalized_shape"):
+        found = getattr(module, name, None)
+        if found is not None:
+            return int(found.shape[0] if isinstance(found, Tensor) else found[-1])
+    raise HeadcountError(f"The width of the norm {type(module).__name__} was not found.")
+
+
+def _best_id(logits: Tensor, ids: Tensor) -> Tensor:
+    best = logits.gather(-1, ids.clamp(min=0)).masked_fill(ids < 0, -torch.inf).argmax(-1)
+    return ids.gather(-1, best[:, None])[:, 0]

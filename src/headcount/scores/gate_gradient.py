@@ -1,0 +1,30 @@
+"""Gate gradient (Michel et al. 2019, arXiv 1905.10650): put a gate g = 1 on every head, z -> g·z, and ask for dm/dg.
+
+    gate-gradient:         score(h) = mean over pairs of |dm/dg_h|      the paper's importance
+    gate-gradient-signed:  score(h) = mean over pairs of  dm/dg_h       positive: opening the gate raises the metric
+
+Since dm/dg = sum over positions of z · dm/dz, one backward pass gives all gates.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..models import Model
+from ..tasks.pairs import Batch, Pair
+from .gradients import by_batch, head_gradients, sum_where
+from .method import Settings
+
+
+def signed(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
+    def score(indices: list[int], batch: Batch) -> Tensor:
+        values, gradients = head_gradients(model, batch.clean, batch, settings.metric)
+        products = [torch.einsum("bphd,bphd->bph", z, g) for z, g in zip(values, gradients, strict=True)]
+        return sum_where(products, batch, settings)
+
+    return by_batch(model, pairs, settings, 2, score)
+
+
+def absolute(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
+    return signed(model, pairs, settings).abs()

@@ -1,0 +1,66 @@
+"""What a scoring method is: one function of one shape, with a line about it and its cost.
+
+    score(model, pairs, settings) -> [pair, layer, head]
+
+One score a pair and head, positive where keeping the head raises the metric. Averaging over pairs, progress and saving
+are the same for all methods and live in `scores/__init__.py`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..cuts import Filler, Positions
+    from ..models import Model
+    from ..tasks.pairs import Pair
+
+    ScoreFunction = Callable[[Model, Sequence[Pair], "Settings"], Tensor]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a method may be told beside the model and the pairs."""
+
+    metric: str
+    filler: "Filler"
+    """What a removed head carries."""
+    positions: "Positions"
+    steps: int
+    """Points on the path of an integrated gradient."""
+    seed: int
+    max_tokens: int
+    """Tokens in one forward pass."""
+    advance: Callable[[int], None]
+    """Told how many prompts have been run."""
+
+
+@dataclass(frozen=True)
+class Method:
+    name: str
+    summary: str
+    cost: str
+    """In forward passes over the scored pairs; L layers of H heads, S steps. A backward pass counts as one more."""
+    target: "str | ScoreFunction"
+    """The function, or 'file:function' below `scores/`, so that listing the methods needs no torch."""
+    side: str = "clean"
+    """The prompts that the method runs on."""
+    units: str = "heads"
+
+    def function(self) -> "ScoreFunction":
+        if callable(self.target):
+            return self.target
+        module, _, name = self.target.partition(":")
+        function: ScoreFunction = getattr(import_module(f".{module}", __package__), name)
+        return function
+
+    def forwards(self, heads: int, steps: int) -> int:
+        """The cost as a number, for progress bars."""
+        return sum(_count(term, {"L·H": heads, "2·S": 2 * steps, "S": steps}) for term in self.cost.split(" + "))
+
+
+def _count(term: str, names: dict[str, int]) -> int:
+    return names[term] if term in names else int(term)

@@ -1,0 +1,68 @@
+"""Attention-pattern detectors: how much a head looks where a previous-token, duplicate-token or induction head would.
+
+They run on random tokens said twice, r_1 … r_n r_1 … r_n, not on the task (Olsson et al. 2022, arXiv 2209.11895). The
+score is the mean attention weight from a token of the second copy at position i
+
+    previous-token:   to position i - 1
+    duplicate-token:  to position i - n, where the same token stood before
+    induction:        to position i - n + 1, the token that followed it
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from ..models import Model
+from ..tasks.pairs import Pair
+from .method import Settings
+
+COPY_LENGTH = 24
+
+
+def previous_token(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
+    return _attention_to(model, len(pairs), settings, back=1)
+
+
+def duplicate_token(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
+    return _attention_to(model, len(pairs), settings, back=COPY_LENGTH)
+
+
+def induction(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
+    return _attention_to(model, len(pairs), settings, back=COPY_LENGTH - 1)
+
+
+@torch.no_grad()
+def _attention_to(model: Model, rows: int, settings: Settings, back: int) -> Tensor:
+    """Mean attention weight from the second copy to the position `back` tokens before, [row, layer, head]."""
+    ids = repeated_tokens(model, rows, torch.Generator().manual_seed(settings.seed))
+    queries = torch.arange(ids.shape[1] - COPY_LENGTH, ids.shape[1])
+    scores = []
+    with eager_attention(model):
+        for part in ids.split(max(settings.max_tokens // ids.shape[1], 1)):
+            patterns = model.hf(input_ids=part, output_attentions=True, use_cache=False).attentions
+            scores.append(torch.stack([p[:, :, queries, queries - back].mean(-1).cpu() for p in patterns], dim=1))
+            settings.advance(len(part))
+    return torch.cat(scores).double()
+
+
+def repeated_tokens(model: Model, rows: int, generator: torch.Generator) -> Tensor:
+    """Random ordinary tokens said twice, behind the beginning-of-text token where the tokenizer uses one."""
+    special = set(getattr(model.tokenizer, "all_special_ids", ()))
+    ordinary = torch.tensor([i for i in range(model.hf.config.get_text_config().vocab_size) if i not in special])
+    copy = ordinary[torch.randint(len(ordinary), (rows, COPY_LENGTH), generator=generator)]
+    front = model.encode("a")[:1] if model.tokenizer is not None else []
+    start = torch.tensor([i for i in front if i in special], dtype=torch.long).expand(rows, -1)
+    return torch.cat([start, copy, copy], dim=1).to(model.device)
+
+
+@contextmanager
+def eager_attention(model: Model) -> Iterator[None]:
+    """The attention implementation that shows its weights, for as long as the block lasts."""
+    before = model.hf.config._attn_implementation
+    model.hf.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        model.hf.set_attn_implementation(before)

@@ -1,0 +1,65 @@
+"""The scores of all heads, with the spread over pairs and where they come from."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..results import frame, load_result, save_result
+
+Order = Literal["signed", "absolute"]
+
+
+@dataclass(frozen=True, eq=False)
+class HeadScores:
+    """One number a head: positive says that keeping the head raises the metric."""
+
+    model: str
+    task: str
+    method: str
+    metric: str
+    by_pair: NDArray[np.float64]
+    """[pair, layer, head]."""
+    provenance: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """Mean over pairs, [layer, head]."""
+        mean: NDArray[np.float64] = self.by_pair.mean(0)
+        return mean
+
+    def order(self, by: Order = "absolute") -> list[tuple[int, int]]:
+        """Heads (layer, head) from the first to be kept to the last.
+
+        `signed`: the most helpful first, the most harmful last. `absolute`: the largest effect first, of either sign.
+        Ties go by layer and head.
+        """
+        flat = self.values.ravel()
+        ranked = np.argsort(-(flat if by == "signed" else np.abs(flat)), kind="stable")
+        heads = self.values.shape[1]
+        return [(int(index) // heads, int(index) % heads) for index in ranked]
+
+    def rows(self) -> list[dict[str, Any]]:
+        error = self.by_pair.std(0, ddof=1) / np.sqrt(len(self.by_pair)) if len(self.by_pair) > 1 else self.values * 0
+        facts = {"model": self.model, "task": self.task, "method": self.method, "metric": self.metric}
+        return [
+            {**facts, "layer": layer, "head": head, "score": float(value), "standard_error": float(error[layer, head])}
+            for (layer, head), value in np.ndenumerate(self.values)
+        ]
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame, a row a head."""
+        return frame(self.rows())
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `scores.safetensors` and `scores.json` into a folder."""
+        facts = {"model": self.model, "task": self.task, "method": self.method, "metric": self.metric}
+        return save_result(folder, "scores", {"by_pair": self.by_pair}, {**facts, "provenance": self.provenance})
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "HeadScores":
+        arrays, facts = load_result(folder, "scores")
+        return cls(by_pair=arrays["by_pair"], **facts)

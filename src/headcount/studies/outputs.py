@@ -1,0 +1,78 @@
+"""What a study leaves behind: curves.csv, scores.csv, summary.json, the figure, the resolved TOML and provenance."""
+
+import json
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from ..cache import write_file
+from ..curves import Curve
+from ..figures import draw, save_figure
+from ..provenance import versions
+from ..results import csv_text
+from ..scores.result import HeadScores
+from .spec import Study
+
+CSV_COLUMNS = ("model", "task", "units", "method", "order", "k", "metric", "value", "low", "high")
+
+
+def write_outputs(
+    folder: Path, study: Study, panels: Sequence[Sequence[Curve]], scores: Sequence[HeadScores]
+) -> dict[str, Any]:
+    """Write everything into the folder and return the summary."""
+    rows = [row for curves in panels for curve in curves for row in curve.rows()]
+    write_file(folder / "curves.csv", csv_text([{key: row[key] for key in CSV_COLUMNS} for row in rows]))
+    write_file(folder / "scores.csv", csv_text([row for entry in scores for row in entry.rows()]))
+    write_file(folder / "study.toml", study.to_toml())
+    summary = summarise(study, panels)
+    write_file(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
+    facts = {
+        "versions": versions(),
+        "scores": [entry.provenance for entry in scores],
+        "curves": [curve.provenance for curves in panels for curve in curves],
+    }
+    write_file(folder / "provenance.json", json.dumps(facts, indent=1) + "\n")
+    titled = [(panel.title or curves[0].title, curves) for panel, curves in zip(study.panels, panels, strict=True)]
+    save_figure(draw(titled, threshold=study.panels[0].threshold, title=study.title), folder)
+    return summary
+
+
+def summarise(study: Study, panels: Sequence[Sequence[Curve]]) -> dict[str, Any]:
+    """Units needed at the threshold for every curve, and ratios between models with their direction in words."""
+    entries, ratios = [], []
+    for panel, curves in zip(study.panels, panels, strict=True):
+        entries += [_entry(curve, panel.threshold) for curve in curves]
+        for first, second in combinations(curves, 2):
+            if first.order == second.order and (found := _ratio(first, second, panel.threshold)):
+                ratios.append(found)
+    return {"title": study.title, "curves": entries, "ratios": ratios}
+
+
+def _entry(curve: Curve, threshold: float) -> dict[str, Any]:
+    needed = curve.units_needed(threshold)
+    metric, accuracy = curve.band(curve.metric).value, curve.band("accuracy").value
+    whole, none = (-1, 0) if curve.mode == "keep" else (0, -1)
+    return {
+        "task": curve.task, "model": curve.model, "method": curve.method, "order": curve.order, "mode": curve.mode,
+        "fill": curve.fill, "threshold": threshold, "units": curve.units, "total": curve.total,
+        "needed": needed.value, "needed_low": needed.low, "needed_high": needed.high, "interval": needed.level,
+        "metric": curve.metric, "metric_all": float(metric[whole]), "metric_none": float(metric[none]),
+        "accuracy_all": float(accuracy[whole]), "accuracy_none": float(accuracy[none]),
+        "test_pairs": curve.pairs, "draws": curve.draws,
+        "which": list(curve.ranking[: needed.value]) if needed.value is not None else [],
+    }  # fmt: skip
+
+
+def _ratio(first: Curve, second: Curve, threshold: float) -> dict[str, Any] | None:
+    counts = [curve.units_needed(threshold).value for curve in (first, second)]
+    if not counts[0] or not counts[1]:
+        return None
+    # The one that needs more stands first, so that a ratio is never below 1 and its direction never in doubt.
+    (more, larger), (fewer, smaller) = sorted(zip(counts, (first, second), strict=True), key=lambda c: -(c[0] or 0))
+    assert more and fewer
+    ratio = more / fewer
+    return {
+        "task": first.task, "order": first.order, "more": larger.model, "fewer": smaller.model, "ratio": ratio,
+        "words": f"{larger.model} needs {ratio:.1f}x the {first.units} of {smaller.model}",
+    }  # fmt: skip

@@ -1,0 +1,134 @@
+"""Greater-than (Hanna et al. 2023, arXiv 2305.00586), for tokenizers that split years in any way.
+
+"The war lasted from the year 1732 to the year 17" -> a later year. The counterfactual starts in the year 1701, after
+which every end is later. Metric: probability of later years - probability of years that are not.
+
+GPT-2 splits 1732 as 17|32: the next token is the whole ending, as in the paper. SmolLM2 splits it as 1|7|3|2: the next
+token is the tens digit. Llama-3 splits it as 173|2: the prompt ends before the year, the next token is its first three
+digits. In the last two the token that holds the start year's own decade is neither right nor wrong, and is left out.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import HeadcountError
+from .source import Draft, Tokens, halves
+
+NOUNS = """
+war siege strike famine drought epidemic voyage journey expedition reign rebellion revolt campaign trial project study
+dispute conflict feud truce alliance treaty occupation blockade construction excavation experiment survey marriage
+partnership festival exhibition tournament investigation negotiation boycott crisis depression recession boom exile
+imprisonment restoration renovation apprenticeship regency plague pilgrimage quarrel migration embargo monopoly lease
+contract crusade debate programme tour mission movement uprising invasion
+""".split()
+
+TEMPLATES = (
+    "The {noun} lasted from the year {start} to the year",
+    "The {noun} began in the year {start} and ended in the year",
+    "People say that the {noun} went on from the year {start} until the year",
+    "According to the book, the {noun} started in the year {start} and was over by the year",
+    "The {noun}, which began in the year {start}, came to an end in the year",
+    "There was a {noun} between the year {start} and the year",
+)
+CENTURIES = tuple(range(11, 18))
+CORRUPT_ENDING = "01"
+
+
+@dataclass(frozen=True)
+class Century:
+    """How one tokenizer continues '... the year' within one century."""
+
+    digits: str
+    shown: tuple[int, ...]
+    """Tokens that the prompt still shows after '... the year'."""
+    next_of: dict[int, int]
+    """Ending (0 to 99) -> the token that comes next; only endings that are split in the regular way."""
+
+    def answers(self, start: int) -> tuple[list[int], list[int]]:
+        """Tokens of later and of not later endings. A token that stands for several endings, the start among them,
+        is in neither."""
+        endings: dict[int, list[int]] = defaultdict(list)
+        for ending, token in self.next_of.items():
+            endings[token].append(ending)
+        later = [token for token, group in endings.items() if min(group) > start]
+        not_later = [token for token, group in endings.items() if max(group) <= start]
+        return later, not_later
+
+
+@dataclass(frozen=True)
+class Pool:
+    nouns: list[str]
+    years: list[tuple[Century, int]]
+    tokens: Tokens
+
+
+@dataclass(frozen=True)
+class GreaterThan:
+    title: str = "Greater Than"
+    metric: str = "prob_diff"
+
+    def pools(self, tokens: Tokens, rng: random.Random) -> tuple[Pool, Pool]:
+        centuries = [century for digits in CENTURIES if (century := _read_century(tokens, str(digits)))]
+        years = [(century, ending) for century in centuries for ending in _usable_starts(century, tokens)]
+        if len(years) < 20:
+            raise HeadcountError(
+                f"greater-than needs years that this tokenizer splits in a regular way, and it has {len(years)}."
+                " Use a JSONL of your own."
+            )
+        train_nouns, test_nouns = halves(NOUNS, rng, least=5, what="nouns")
+        rng.shuffle(years)
+        return Pool(train_nouns, years[::2], tokens), Pool(test_nouns, years[1::2], tokens)
+
+    def draft(self, pool: Pool, rng: random.Random) -> Draft:
+        century, start = rng.choice(pool.years)
+        template, noun = rng.choice(TEMPLATES), rng.choice(pool.nouns)
+        article = template.replace("a {noun}", "an {noun}") if noun[0] in "aeiou" else template
+        later, not_later = century.answers(start)
+
+        def prompt(ending: str) -> list[int]:
+            text = article.format(noun=noun, start=century.digits + ending)
+            return [*pool.tokens.encode(text), *century.shown]
+
+        return Draft(prompt(f"{start:02d}"), prompt(CORRUPT_ENDING), later, not_later)
+
+
+def _read_century(tokens: Tokens, digits: str) -> Century | None:
+    """How the tokenizer splits the hundred years of a century, or None where it has no regular way."""
+    before = "It was over by the year"
+    splits = {ending: tokens.after(before, f" {digits}{ending:02d}") for ending in range(100)}
+    known = {ending: split for ending, split in splits.items() if split}
+    # The prompt shows the century where the tokenizer has it as tokens of its own, else what all years have in common.
+    for shown in (tokens.after(before, f" {digits}"), _common_start(list(known.values()))):
+        if shown is None:
+            continue
+        regular = {ending: split for ending, split in known.items() if split[: len(shown)] == shown}
+        following = {ending: split[len(shown)] for ending, split in regular.items() if len(split) > len(shown)}
+        if len(following) >= 50 and len(set(following.values())) >= 10:
+            return Century(digits, tuple(shown), following)
+    return None
+
+
+def _common_start(splits: Sequence[list[int]]) -> list[int] | None:
+    """The tokens that every year of a century begins with: of the lists, the first and the last in order decide."""
+    if not splits:
+        return None
+    first, last = min(splits), max(splits)
+    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[:length]
+
+
+def _usable_starts(century: Century, tokens: Tokens) -> list[int]:
+    """Start years that leave something later and something not later, and are as long in tokens as the counterfactual."""
+    corrupt = tokens.encode(f"the year {century.digits}{CORRUPT_ENDING}")
+    return [
+        ending
+        for ending in century.next_of
+        if ending > int(CORRUPT_ENDING)
+        and all(century.answers(ending))
+        and len(tokens.encode(f"the year {century.digits}{ending:02d}")) == len(corrupt)
+    ]
+
+
+greater_than = GreaterThan()

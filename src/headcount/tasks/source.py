@@ -1,0 +1,117 @@
+"""What a built-in task has to say, and how its drafts become checked pairs of any tokenizer."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..errors import HeadcountError
+from .pairs import Pair
+
+Prompt = str | Sequence[int]
+"""Text, or token ids where the cut between prompt and answer falls inside what text can say."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A pair before tokenisation. Answers are what follows the prompt, with their leading space."""
+
+    clean: Prompt
+    corrupt: Prompt
+    answers: Sequence[str | int]
+    wrongs: Sequence[str | int]
+
+
+class Source(Protocol):
+    """A built-in task: its words, split so that train and test share none, and one random draft."""
+
+    title: str
+    metric: str
+
+    def pools(self, tokens: "Tokens", rng: random.Random) -> tuple[Any, Any]:
+        """Words for train and words for test, of which this tokenizer makes what the task needs."""
+        ...
+
+    def draft(self, pool: Any, rng: random.Random) -> Draft:
+        """One example from a pool."""
+        ...
+
+
+class Tokens:
+    """Questions about a tokenizer that the tasks ask."""
+
+    def __init__(self, encode: Callable[[str], list[int]]) -> None:
+        self.encode = encode
+
+    def after(self, prompt: str, continuation: str) -> list[int] | None:
+        """Ids that `continuation` adds to `prompt`, or None where it changes how the prompt itself is split."""
+        before, whole = self.encode(prompt), self.encode(prompt + continuation)
+        return whole[len(before) :] if whole[: len(before)] == before else None
+
+    def single(self, words: Sequence[str], prompt: str = "This is for") -> list[str]:
+        """The words that are one token when they follow a space."""
+        return [word for word in words if len(self.after(prompt, f" {word}") or ()) == 1]
+
+    def ids(self, prompt: Prompt) -> list[int]:
+        return self.encode(prompt) if isinstance(prompt, str) else list(prompt)
+
+    def next_id(self, prompt: Prompt, answer: str | int) -> int:
+        """The one token that `answer` adds to `prompt`."""
+        if isinstance(answer, int):
+            return answer
+        if not isinstance(prompt, str):
+            raise TypeError("A prompt of token ids takes answers of token ids.")
+        ids = self.after(prompt, answer)
+        if ids is None or len(ids) != 1:
+            count = "merges with the prompt's last token" if ids is None else f"is {len(ids)} tokens"
+            raise HeadcountError(
+                f"An answer must be one token after its prompt, but {answer!r} {count} in this tokenizer."
+                " Mind the space in front, or choose another word."
+            )
+        return ids[0]
+
+    def pair(self, draft: Draft) -> Pair:
+        """The pair that a draft stands for. Raises `HeadcountError` where the tokenizer does not allow it."""
+        return Pair(
+            clean=tuple(self.ids(draft.clean)),
+            corrupt=tuple(self.ids(draft.corrupt)),
+            answers=tuple(self.next_id(draft.clean, answer) for answer in draft.answers),
+            wrongs=tuple(self.next_id(draft.clean, wrong) for wrong in draft.wrongs),
+        )
+
+
+def draw_pairs(source: Source, pool: Any, tokens: Tokens, n: int, rng: random.Random, name: str) -> tuple[Pair, ...]:
+    """`n` different pairs from one pool; drafts that the tokenizer splits unevenly are left out."""
+    found: dict[tuple[int, ...], Pair] = {}
+    left_out = 0
+    reason = "every draft was drawn before"
+    for _ in range(50 * n + 200):
+        if len(found) == n:
+            break
+        try:
+            pair = tokens.pair(source.draft(pool, rng))
+        except HeadcountError as error:
+            left_out, reason = left_out + 1, str(error)
+            continue
+        found.setdefault(pair.clean, pair)
+    if not found:
+        raise HeadcountError(
+            f"The task {name!r} is empty with this tokenizer: all {left_out} drafts were left out. The last one because: {reason}"
+        )
+    if len(found) < n:
+        raise HeadcountError(
+            f"The task {name!r} has only {len(found)} different pairs a split with this tokenizer, and {n} were asked"
+            f" for. Ask for n={2 * len(found)} or fewer."
+        )
+    return tuple(found.values())
+
+
+def halves(words: Sequence[str], rng: random.Random, least: int, what: str) -> tuple[list[str], list[str]]:
+    """Words shuffled and cut in two, for train and for test."""
+    if len(words) < 2 * least:
+        raise HeadcountError(
+            f"This task needs {2 * least} {what} that are one token each, and this tokenizer has {len(words)} of ours."
+            " Use a JSONL of your own with words that it knows."
+        )
+    shuffled = rng.sample(list(words), len(words))
+    return shuffled[::2], shuffled[1::2]
