@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -147,28 +147,24 @@ def _load(name: str) -> "Model":
 
 
 def _print_study(result: "StudyResult") -> None:
+    """One table: a row a curve, with what is the same in all rows said above it."""
     entries = result.summary["curves"]
-    threshold = {entry["threshold"] for entry in entries}
-    header = f"{entries[0]['units']} needed for {'/'.join(f'{t:.0%}' for t in sorted(threshold))}"
-    _print_table(
-        ("task", "model", "order", header, "interval", "of", "metric", "none → all", "accuracy"),
-        [
-            (
-                entry["task"], entry["model"], f"{entry['method']}, {entry['order']}" if entry["which"] else entry["order"],
-                _number(entry["needed"]), f"{_number(entry['needed_low'])} to {_number(entry['needed_high'])}",
-                str(entry["total"]), entry["metric"], f"{entry['metric_none']:.2f} → {entry['metric_all']:.2f}",
-                f"{entry['accuracy_all']:.2f}",
-            )
-            for entry in entries
-        ],
-    )  # fmt: skip
+    models = dict.fromkeys(f"{entry['model']} ({entry['total']} {entry['units']})" for entry in entries)
+    methods = dict.fromkeys(entry["method"] for entry in entries if entry["which"])
+    print(f"\n{', '.join(models)}; scored by {', '.join(methods) or 'chance'}")
+    rows = []
+    for entry in entries:
+        needed = "never" if entry["needed"] is None else str(entry["needed"])
+        interval = f"{entry['needed_low']} to {entry['needed_high']}"
+        effect = f"{entry['metric_none']:.2f} to {entry['metric_all']:.2f} {entry['metric']}"
+        rows.append((entry["task"], entry["model"], entry["order"], needed, interval, effect))
+    header = ("task", "model", "order", f"needed for {entries[0]['threshold']:.0%}", "interval", "none to all kept")
+    shown = [0, *([1] if len(models) > 1 else []), 2, 3, 4, 5]
+    header, *rows = [tuple(row[column] for column in shown) for row in (header, *rows)]
+    _print_table(header, rows)
     for ratio in result.summary["ratios"]:
         print(f"{ratio['task']}, {ratio['order']}: {ratio['words']}.")
     print(f"{result.computed} jobs computed, {result.cached} from the cache. Figure: {result.folder / 'figure.png'}")
-
-
-def _number(value: Any) -> str:
-    return "never" if value is None else str(value)
 
 
 def _print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:

@@ -94,8 +94,8 @@ class Curve:
     def units_needed(self, threshold: float = 0.9, level: float = 0.9) -> UnitsNeeded:
         """Keeping: the smallest k with EE(k) >= threshold. Masking: the smallest k with EE(k) <= 1 - threshold.
 
-        Only measured k count. A sweep measures every k around the crossing of its own threshold, so there the answer is
-        exact; for others it is as fine as the grid.
+        Only measured k count. A sweep adds points around the crossing of its own threshold; for other thresholds the
+        answer is as fine as the grid.
         """
         if not 0 < threshold <= 1:
             raise HeadcountError(f"A threshold of explained effect must lie above 0 and not above 1; this is {threshold}.")

@@ -202,7 +202,7 @@ def mean_head_values(
     """
     sums: list[Tensor] = []
     count = torch.zeros(length, 1, 1, dtype=torch.float64)
-    for _, _, batch in batches(pairs, model.device, max_tokens):
+    for _, batch in batches(pairs, model.device, max_tokens):
         values = head_values(model, batch.clean if side == "clean" else batch.corrupt)
         real = torch.arange(batch.length, device=model.device) <= batch.last[:, None]
         count[: batch.length] += real.sum(0).cpu()[:, None, None]

@@ -70,7 +70,7 @@ def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | No
             if ax.figure is not None:
                 for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
                     first.setdefault(label, handle)
-        figure.legend(first.values(), first.keys(), loc="outside lower center", ncols=min(len(first), 4))
+        figure.legend(first.values(), first.keys(), loc="outside upper center", ncols=min(len(first), 4))
         figure.supxlabel(_caption(panels), fontsize=7, color="#555555")
         if title:
             figure.suptitle(title, fontsize=11)

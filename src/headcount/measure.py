@@ -1,15 +1,15 @@
 """The behaviour that is left under many cuts: pairs in, one value a cut, a metric and a pair out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .cuts import Fill, Filler, Positions, cut_heads
+from .cuts import Fill, Filler, Filling, Positions, cut_heads
 from .metrics import MEASURED, measure_all
 from .models import Model
 from .tasks.pairs import Batch, Pair, batches
@@ -28,64 +28,95 @@ def silent(prompts: int) -> None:
     """No progress."""
 
 
-@torch.no_grad()
-def measure_cuts(
-    model: Model,
-    pairs: Sequence[Pair],
-    keeps: Tensor,
-    filler: Filler,
-    *,
-    positions: Positions = "all",
-    max_tokens: int = MAX_TOKENS,
-    advance: Advance = silent,
-) -> Values:
-    """Run the pairs under every cut.
+KEPT_BYTES = 2**30
+"""Head values of the fill are kept between calls up to this size; beyond it they are run again."""
+
+
+class Meter:
+    """Pairs made ready to be measured under any number of cuts.
+
+    Many cuts share a forward pass: the batch is repeated once for each. Positions that no cut can reach are run once.
 
     **Arguments:**
 
-    - `keeps`: [cut, layer, head], True for heads that are left alone.
     - `filler`: what the removed heads carry, and which side of the pairs runs.
-
-    Many cuts share a forward pass: the batch is repeated once for each. Positions that no cut can reach are run once.
+    - `positions`: where the cuts apply.
     """
-    values = {name: np.empty((len(keeps), len(pairs))) for name in MEASURED}
-    keeps = keeps.to(model.device)
-    for indices, _, batch in batches(pairs, model.device, max_tokens):
-        where = None if positions == "all" else answer_positions(batch)
-        start = first_reached(batch, filler.fill, where)
-        filling = filler.filling(model, indices, batch).from_position(start)
-        where = None if where is None else where[:, start:]
-        run = _Run.of(model, batch.clean if filler.side == "clean" else batch.corrupt, batch.last, start)
-        uncut = run.logits(1)
-        at_once = max(max_tokens // run.ids.numel(), 1)
-        for first in range(0, len(keeps), at_once):
-            keep = keeps[first : first + at_once]
-            copies = len(keep)
-            with cut_heads(model, keep, filling, "all" if where is None else where):
-                logits = run.logits(copies)
-            measured = measure_all(logits, batch.repeated(copies), uncut.repeat(copies, 1))
-            for name, value in measured.items():
-                values[name][first : first + copies, indices] = value.view(copies, -1).cpu().double().numpy()
-            advance(copies * len(batch))
-    return values
+
+    def __init__(
+        self, model: Model, pairs: Sequence[Pair], filler: Filler, *, positions: Positions = "all",
+        max_tokens: int = MAX_TOKENS, advance: Advance = silent,
+    ) -> None:  # fmt: skip
+        self.model, self.pairs, self.filler, self.positions = model, pairs, filler, positions
+        self.max_tokens, self.advance = max_tokens, advance
+        self._ready: list[_ReadyBatch] | None = None
+        value_bytes = model.head_count * model.anatomy.head_size * model.hf.dtype.itemsize
+        self._may_keep = sum(len(pair.clean) for pair in pairs) * value_bytes <= KEPT_BYTES
+
+    @torch.no_grad()
+    def measure(self, keeps: Tensor) -> Values:
+        """Run the pairs under every cut; `keeps` is [cut, layer, head], True for heads that are left alone."""
+        values = {name: np.empty((len(keeps), len(self.pairs))) for name in MEASURED}
+        keeps = keeps.to(self.model.device)
+        for ready in self._batches():
+            at_once = max(self.max_tokens // ready.ids.numel(), 1)
+            for first in range(0, len(keeps), at_once):
+                keep = keeps[first : first + at_once]
+                for name, value in ready.measure(self.model, keep).items():
+                    values[name][first : first + len(keep), ready.indices] = value.cpu().double().numpy()
+                self.advance(len(keep) * len(ready.batch))
+        return values
+
+    def _batches(self) -> Iterable["_ReadyBatch"]:
+        if self._ready is not None:
+            return self._ready
+        made = (
+            _ReadyBatch.of(self.model, indices, batch, self.filler, self.positions)
+            for indices, batch in batches(self.pairs, self.model.device, self.max_tokens)
+        )
+        if self._may_keep:
+            self._ready = list(made)
+            return self._ready
+        return made
 
 
 @dataclass(frozen=True)
-class _Run:
-    """Prompts whose first positions have been read already, ready to run any number of times side by side."""
+class _ReadyBatch:
+    """A batch whose fill has been run, and whose first positions, up to where cuts can reach, have been read."""
 
-    model: Model
+    indices: list[int]
+    batch: Batch
     ids: Tensor
+    """Token ids behind the prefix."""
     last: Tensor
     prefix: Any
+    filling: Filling
+    where: Tensor | Literal["all"]
+    uncut: Tensor
+    """Logits of the whole model, for KL."""
 
     @classmethod
-    def of(cls, model: Model, ids: Tensor, last: Tensor, start: int) -> "_Run":
-        return cls(model, ids[:, start:], last - start, model.read_prefix(ids[:, :start]) if start else None)
+    def of(cls, model: Model, indices: list[int], batch: Batch, filler: Filler, positions: Positions) -> "_ReadyBatch":
+        ids = batch.clean if filler.side == "clean" else batch.corrupt
+        where = None if positions == "all" else answer_positions(batch)
+        start = first_reached(batch, filler.fill, where)
+        prefix = model.read_prefix(ids[:, :start]) if start else None
+        past = None if prefix is None else model.repeated_prefix(prefix, 1)
+        return cls(
+            indices, batch, ids[:, start:], batch.last - start, prefix,
+            filling=filler.filling(model, indices, batch).from_position(start),
+            where="all" if where is None else where[:, start:],
+            uncut=model.last_logits(ids[:, start:], batch.last - start, past),
+        )  # fmt: skip
 
-    def logits(self, copies: int) -> Tensor:
-        past = None if self.prefix is None else self.model.repeated_prefix(self.prefix, copies)
-        return self.model.last_logits(self.ids.repeat(copies, 1), self.last.repeat(copies), past)
+    def measure(self, model: Model, keep: Tensor) -> dict[str, Tensor]:
+        """Metric -> [cut, pair]."""
+        copies = len(keep)
+        past = None if self.prefix is None else model.repeated_prefix(self.prefix, copies)
+        with cut_heads(model, keep, self.filling, self.where):
+            logits = model.last_logits(self.ids.repeat(copies, 1), self.last.repeat(copies), past)
+        measured = measure_all(logits, self.batch.repeated(copies), self.uncut.repeat(copies, 1))
+        return {name: value.view(copies, -1) for name, value in measured.items()}
 
 
 def answer_positions(batch: Batch) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from .cuts import POSITIONS, Filler, Head, Positions, head_name
 from .curves import Curve, Mode
 from .errors import HeadcountError, did_you_mean
-from .measure import MAX_TOKENS, Advance, Values, measure_cuts, silent
+from .measure import MAX_TOKENS, Advance, Meter, Values, silent
 from .metrics import metric_named
 from .models import Model
 from .provenance import provenance
@@ -17,8 +17,8 @@ from .scores.result import HeadScores
 from .tasks.pairs import Task
 
 ORDERS = ("absolute", "signed", "chance", "chance-matched")
-GRIDS = ("log", "linear", "all")
-REFINE_AT_ONCE = 4
+GRIDS = ("log", "linear", "quadratic", "all")
+REFINE_AT_ONCE = 6
 
 
 def sweep(
@@ -31,6 +31,7 @@ def sweep(
     ks: str | Sequence[int] = "log",
     points: int = 24,
     threshold: float = 0.9,
+    precision: float = 0.0,
     fill: str = "counterfactual",
     metric: str | None = None,
     positions: Positions = "all",
@@ -46,9 +47,10 @@ def sweep(
     - `scores`: what the order comes from; not needed for chance.
     - `keep` or `mask`: the order. `"absolute"` (or `"top"`): largest effect first. `"signed"`: most helpful first.
       `"chance"`: random orders. `"chance-matched"`: random orders that take as many heads of each layer as the scores'.
-    - `ks`: numbers of heads, or a grid: `"log"`, `"linear"` with some `points`, `"all"`. None and all of the heads are
-      always measured.
-    - `threshold`: of explained effect; every k around its crossing is measured too. 0 leaves the grid as it is.
+    - `ks`: numbers of heads, or a grid of some `points`: `"log"`, `"linear"`, `"quadratic"`, or `"all"`. None and all of
+      the heads are always measured.
+    - `threshold`: of explained effect; points are added around its crossing until it is known to one head, or to the
+      share of all heads that `precision` allows. Chance orders get one round of points. 0 leaves the grid as it is.
     - `fill`, `positions`: what a removed head carries, and where (see `cuts.py`). `mean` is that of the train split.
     - `draws`: how many random orders.
     """
@@ -65,17 +67,18 @@ def sweep(
     orders = _orders(model, ranked, order, draws, seed)
     grid = head_grid(model.head_count, ks, points)
     filler = Filler.prepare(model, fill, pairs=task.split("test"), reference=task.train, seed=seed, max_tokens=max_tokens)
+    meter = Meter(model, task.test, filler, positions=positions, max_tokens=max_tokens, advance=advance)
 
     def measured(numbers: Sequence[int]) -> Values:
+        """Metric -> [order, k, pair]. Orders begin and end with the same cuts, so each different one is run once."""
         keeps = torch.stack([_kept(model, heads, k, mode) for heads in orders for k in numbers])
-        found = measure_cuts(
-            model, task.test, keeps, filler, positions=positions, max_tokens=max_tokens, advance=advance
-        )
-        return {name: value.reshape(len(orders), len(numbers), -1) for name, value in found.items()}
+        different, place = keeps.unique(dim=0, return_inverse=True)
+        found = meter.measure(different)
+        return {name: value[place.numpy()].reshape(len(orders), len(numbers), -1) for name, value in found.items()}
 
     arguments = {
         "keep": keep, "mask": mask, "ks": ks if isinstance(ks, str) else list(ks), "points": points,
-        "threshold": threshold, "fill": fill, "positions": positions, "draws": len(orders), "seed": seed,
+        "threshold": threshold, "precision": precision, "fill": fill, "positions": positions, "draws": len(orders), "seed": seed,
     }  # fmt: skip
     curve = Curve(
         model=model.name, task=task.name, title=task.title, units="heads",
@@ -84,9 +87,11 @@ def sweep(
         ranking=() if order.startswith("chance") else tuple(head_name(head) for head in orders[0]),
         values=measured(grid), provenance=provenance(model, task, arguments),
     )  # fmt: skip
-    if threshold and ks != "all" and len(orders) == 1:
-        while missing := around_crossing(curve, threshold):
-            curve = _with_points(curve, missing, measured(missing))
+    chance = order.startswith("chance")
+    rounds, at_once = (1, REFINE_AT_ONCE // 2) if chance else (model.head_count, REFINE_AT_ONCE)
+    while threshold and rounds and (missing := around_crossing(curve, threshold, precision, at_once)):
+        curve = _with_points(curve, missing, measured(missing))
+        rounds -= 1
     return curve
 
 
@@ -103,6 +108,8 @@ def head_grid(total: int, ks: str | Sequence[int], points: int) -> list[int]:
             return list(range(total + 1))
         case "linear":
             steps = np.linspace(0, total, points)
+        case "quadratic":
+            steps = total * np.linspace(0, 1, points) ** 2
         case "log":
             # Small k are rounded together, so more steps are tried until enough numbers are different.
             tries = points
@@ -114,14 +121,16 @@ def head_grid(total: int, ks: str | Sequence[int], points: int) -> list[int]:
     return sorted({0, total, *(int(k) for k in steps.round())})
 
 
-def around_crossing(curve: Curve, threshold: float) -> list[int]:
+def around_crossing(curve: Curve, threshold: float, precision: float = 0.0, at_once: int = REFINE_AT_ONCE) -> list[int]:
     """A few k between the last point before the threshold is reached and the first at which it is; none when the two
-    are neighbours."""
+    are as close as the precision, a share of all units, asks for."""
     needed = curve.units_needed(threshold).value
     if needed is None or needed == curve.ks[0]:
         return []
     before = max(k for k in curve.ks if k < needed)
-    steps = np.linspace(before, needed, REFINE_AT_ONCE + 2).round()[1:-1]
+    if needed - before <= max(precision * curve.total, 1):
+        return []
+    steps = np.linspace(before, needed, at_once + 2).round()[1:-1]
     return sorted({int(k) for k in steps} - {before, needed})
 
 

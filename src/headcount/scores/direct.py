@@ -33,9 +33,9 @@ def direct(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
             f"Direct logit attribution must know the final norm of {anatomy.model_type!r}, and that family is not"
             " registered; its heads work with every other method. See headcount.register_family."
         )
-    final = NormParts.probe(anatomy.final_norm)
-    own = None if anatomy.attention_norms is None else [NormParts.probe(norm) for norm in anatomy.attention_norms]
     unembedding = cast(Tensor, model.unembedding.weight)
+    final = NormParts.probe(anatomy.final_norm, like=unembedding)
+    own = [NormParts.probe(norm, like=unembedding) for norm in anatomy.attention_norms or ()]
     if unembedding.shape[1] != len(final.gain):
         raise HeadcountError(
             f"Direct logit attribution needs the residual stream ({len(final.gain)} wide) to enter the unembedding as it"
@@ -60,7 +60,7 @@ def direct(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
         scores = []
         for layer, z in enumerate(values):
             written = torch.einsum("bhd,hdm->bhm", at_answer(z), anatomy.out_weight(layer))
-            if own is not None:
+            if own:
                 written = own[layer].share(written, at_answer(norm_inputs[layer]))
             scores.append(torch.einsum("bhm,bm->bh", final.share(written, at_answer(norm_inputs[-1])), direction))
         return torch.stack(scores, dim=1)
@@ -79,10 +79,10 @@ class NormParts:
 
     @classmethod
     @torch.no_grad()
-    def probe(cls, module: nn.Module) -> "NormParts":
+    def probe(cls, module: nn.Module, like: Tensor) -> "NormParts":
         """±1 in turn has mean 0 and variance 1, so a norm answers with ±gain + bias."""
-        width, like = _width(module), next(module.parameters(), torch.empty(0))
-        signs = torch.ones(width, dtype=like.dtype, device=like.device)
+        like = next(module.parameters(), like)  # OLMo's norm has no parameters of its own
+        signs = torch.ones(_width(module), dtype=like.dtype, device=like.device)
         signs[1::2] = -1
         big = 1e4 * signs  # large against the norm's epsilon
         up, down = module(big), module(-big)

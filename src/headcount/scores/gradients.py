@@ -35,7 +35,7 @@ def by_batch(
     """Apply a score to batch after batch, and put the pairs back into their order, [pair, layer, head]."""
     scores = torch.zeros(len(pairs), model.n_layers, model.n_heads, dtype=torch.float64)
     # A backward pass keeps every activation alive, so it gets half the tokens.
-    for indices, _, batch in batches(pairs, model.device, max(settings.max_tokens // 2, 1)):
+    for indices, batch in batches(pairs, model.device, max(settings.max_tokens // 2, 1)):
         scores[indices] = score(indices, batch).cpu().double()
         settings.advance(forwards * len(batch))
     return scores

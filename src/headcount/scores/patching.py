@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..measure import measure_cuts
+from ..measure import Meter
 from ..models import Model
 from ..tasks.pairs import Pair
 from .method import Settings
@@ -35,8 +35,9 @@ def _change(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
     heads = model.head_count
     all_but_one = ~torch.eye(heads, dtype=torch.bool).view(heads, model.n_layers, model.n_heads)
     keeps = torch.cat([torch.ones_like(all_but_one[:1]), all_but_one])
-    values = measure_cuts(
-        model, pairs, keeps, settings.filler,
+    meter = Meter(
+        model, pairs, settings.filler,
         positions=settings.positions, max_tokens=settings.max_tokens, advance=settings.advance,
-    )[settings.metric]  # fmt: skip
+    )  # fmt: skip
+    values = meter.measure(keeps)[settings.metric]
     return torch.from_numpy(values[1:] - values[0]).T.reshape(-1, model.n_layers, model.n_heads)

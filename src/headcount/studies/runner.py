@@ -124,7 +124,7 @@ class _PanelWork:
         for order in panel.orders:
             settings: dict[str, Any] = {
                 panel.mode: order, "ks": panel.ks, "points": panel.points, "threshold": panel.threshold,
-                "fill": panel.fill, "positions": panel.positions, "metric": self.task.metric, "draws": panel.draws,
+                "precision": panel.precision, "fill": panel.fill, "positions": panel.positions, "metric": self.task.metric, "draws": panel.draws,
                 "seed": panel.seed,
             }  # fmt: skip
             own_scores = None if order == "chance" else scores
@@ -168,7 +168,10 @@ class _PanelWork:
 
     def _sweep_cost(self, order: str) -> float:
         points = len(head_grid(self.model.head_count, self.panel.ks, self.panel.points))
-        points = points * self.panel.draws if order.startswith("chance") else points + REFINE_AT_ONCE
+        if order.startswith("chance"):
+            points = (points - 2 + REFINE_AT_ONCE // 2) * self.panel.draws + 2
+        else:
+            points += REFINE_AT_ONCE
         return points * sum(len(pair.clean) for pair in self.task.test)
 
     def _advance(self, bar: Bar) -> Callable[[int], None]:

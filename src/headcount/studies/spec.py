@@ -29,8 +29,10 @@ class Panel:
     metric: str = ""
     """The task's own by default."""
     threshold: float = 0.9
+    precision: float = 0.0
+    """Share of all units to which the crossing of the threshold is found; 0 for one unit."""
     n: int = 200
-    ks: str | tuple[int, ...] = "log"
+    ks: str | tuple[int, ...] = "quadratic"
     points: int = 24
     draws: int = 20
     steps: int = 5
@@ -41,7 +43,7 @@ PANEL_KEYS = tuple(field.name for field in fields(Panel))
 LISTS: dict[str, type] = {"models": str, "orders": str}
 SCALARS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("task", "title", "units", "method", "mode", "fill", "positions", "metric"), (str,)),
-    "threshold": (int, float),
+    **dict.fromkeys(("threshold", "precision"), (int, float)),
     **dict.fromkeys(("n", "points", "draws", "steps", "seed"), (int,)),
 }
 CHOICES = {

@@ -103,26 +103,30 @@ def collate(pairs: Sequence[Pair], device: torch.device) -> Batch:
     )
 
 
-def batches(
-    pairs: Sequence[Pair], device: torch.device, max_tokens: int
-) -> Iterator[tuple[list[int], list[Pair], Batch]]:
-    """Pairs of similar length together, at most `max_tokens` a batch: (their indices, the pairs, their tensors).
+def batches(pairs: Sequence[Pair], device: torch.device, max_tokens: int) -> Iterator[tuple[list[int], Batch]]:
+    """Pairs of similar shape together, at most `max_tokens` a batch: (their indices, their tensors).
 
-    How pairs fall into batches depends on the pairs alone, so that a run can be repeated bit for bit.
+    Once a batch is worth running, it waits for no longer pair, which would only add padding. How pairs fall into batches
+    depends on the pairs alone, so that a run can be repeated bit for bit.
     """
     waiting: list[int] = []
-    for index in sorted(range(len(pairs)), key=lambda index: (len(pairs[index].clean), index)):
-        if waiting and len(pairs[index].clean) * (len(waiting) + 1) > max_tokens:
-            yield _batch(pairs, waiting, device)
+    width = 0
+    for index in sorted(range(len(pairs)), key=lambda index: (len(pairs[index].clean), _first_difference(pairs[index]))):
+        length = len(pairs[index].clean)
+        full = length * (len(waiting) + 1) > max_tokens
+        worth_running = length > width and width * len(waiting) >= max_tokens // 8
+        if waiting and (full or worth_running):
+            yield waiting, collate([pairs[i] for i in waiting], device)
             waiting = []
+        width = length
         waiting.append(index)
     if waiting:
-        yield _batch(pairs, waiting, device)
+        yield waiting, collate([pairs[i] for i in waiting], device)
 
 
-def _batch(pairs: Sequence[Pair], indices: list[int], device: torch.device) -> tuple[list[int], list[Pair], Batch]:
-    chosen = [pairs[index] for index in indices]
-    return indices, chosen, collate(chosen, device)
+def _first_difference(pair: Pair) -> int:
+    both = zip(pair.clean, pair.corrupt, strict=True)
+    return next((i for i, (clean, corrupt) in enumerate(both) if clean != corrupt), len(pair.clean))
 
 
 def _padded(rows: Sequence[Sequence[int]], filler: int, device: torch.device) -> Tensor:

@@ -1,0 +1,82 @@
+"""A tiny random model of every family that we support, large enough in its weights for heads to matter."""
+
+from collections.abc import Callable
+
+import torch
+from transformers import (
+    Gemma2Config,
+    Gemma3TextConfig,
+    GPT2Config,
+    GPTNeoXConfig,
+    LlamaConfig,
+    MistralConfig,
+    Olmo2Config,
+    OlmoConfig,
+    OPTConfig,
+    Phi3Config,
+    PretrainedConfig,
+    Qwen2Config,
+    Qwen3Config,
+)
+from transformers import AutoModelForCausalLM
+
+import headcount as hc
+
+VOCABULARY = 64
+SIZES = {
+    "vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "intermediate_size": 48, "max_position_embeddings": 64, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2,
+    "tie_word_embeddings": False,
+}  # fmt: skip
+GROUPED = {**SIZES, "num_key_value_heads": 2}
+
+CONFIGS: dict[str, Callable[[], PretrainedConfig]] = {
+    "gpt2": lambda: GPT2Config(
+        vocab_size=VOCABULARY, n_embd=32, n_layer=3, n_head=4, n_positions=64, bos_token_id=0, eos_token_id=1
+    ),
+    "gpt_neox": lambda: GPTNeoXConfig(**SIZES, rotary_pct=0.5),
+    "opt": lambda: OPTConfig(**{**SIZES, "ffn_dim": 48, "word_embed_proj_dim": 32}),
+    "llama": lambda: LlamaConfig(**SIZES, num_key_value_heads=4),
+    "llama-gqa": lambda: LlamaConfig(**GROUPED),
+    "mistral": lambda: MistralConfig(**GROUPED, head_dim=8, sliding_window=6),
+    "qwen2": lambda: Qwen2Config(**GROUPED),
+    "qwen3": lambda: Qwen3Config(**GROUPED, head_dim=12),
+    "olmo": lambda: OlmoConfig(**SIZES, clip_qkv=2.0),
+    "olmo2": lambda: Olmo2Config(**GROUPED),
+    "gemma2": lambda: Gemma2Config(**GROUPED, head_dim=12, sliding_window=6, query_pre_attn_scalar=12),
+    "gemma3": lambda: Gemma3TextConfig(**GROUPED, head_dim=12, sliding_window=6, query_pre_attn_scalar=12),
+    "phi3": lambda: Phi3Config(**GROUPED),
+}
+FAMILIES = tuple(CONFIGS)
+
+
+def tiny(family: str, dtype: torch.dtype = torch.float32) -> hc.Model:
+    """The same random weights on every call."""
+    torch.manual_seed(0)
+    hf = AutoModelForCausalLM.from_config(CONFIGS[family](), dtype=dtype)
+    with torch.no_grad():
+        for parameter in hf.parameters():
+            # Norm gains and biases move too, so that no test passes because they are all one or zero.
+            parameter.add_(torch.randn_like(parameter) * (0.15 if parameter.dim() > 1 else 0.1))
+    return hc.load(hf, name=family)
+
+
+def prompts(rows: int = 3, length: int = 10, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(3, VOCABULARY, (rows, length), generator=generator)
+
+
+def pairs(n: int = 6, seed: int = 0, lengths: tuple[int, ...] = (10, 8, 9), same_start: int = 2) -> list[hc.Pair]:
+    """Random pairs of mixed lengths that share their first tokens and their last one."""
+    made = []
+    for index in range(n):
+        length = lengths[index % len(lengths)]
+        clean, corrupt = prompts(2, length, seed=seed * 1000 + index).tolist()
+        corrupt[:same_start], corrupt[-1] = clean[:same_start], clean[-1]
+        answer, wrong = 5 + index, 30 + index
+        made.append(hc.Pair(tuple(clean), tuple(corrupt), (answer,), (wrong,)))
+    return made
+
+
+def random_task(n: int = 6, metric: str = "logit_diff") -> hc.Task:
+    return hc.Task("random", "Random", metric, tuple(pairs(n)), tuple(pairs(n, seed=1)))

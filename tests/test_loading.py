@@ -1,0 +1,86 @@
+"""From what the user has to a model: folders, modules, names, and clear words where it cannot be had."""
+
+import pytest
+import torch
+from families import prompts, tiny
+from tokenizers_for_tests import make_tokenizer
+
+import headcount as hc
+
+
+@pytest.fixture
+def folder(tmp_path):
+    place = tmp_path / "my-model"
+    model = tiny("llama-gqa")
+    model.hf.save_pretrained(place)
+    make_tokenizer("digits").save_pretrained(place)
+    return place
+
+
+@torch.no_grad()
+def test_a_local_folder_needs_no_network_and_keeps_its_logits(folder):
+    model = hc.load(folder)
+    assert model.name == "my-model"
+    assert torch.equal(model.logits(prompts()), tiny("llama-gqa").logits(prompts()))
+    assert model.encode("John") != []
+
+
+def test_dtype_and_device_pass_through(folder):
+    model = hc.load(str(folder), dtype=torch.float64, device="cpu", attn_implementation="eager", name="mine")
+    assert model.hf.dtype == torch.float64
+    assert model.hf.config._attn_implementation == "eager"
+    assert model.name == "mine"
+
+
+def test_device_map_passes_through(folder):
+    assert hc.load(folder, device_map="cpu").device.type == "cpu"
+
+
+def test_the_fingerprint_is_that_of_the_weights(folder):
+    model = tiny("llama-gqa")
+    before = model.fingerprint
+    assert hc.load(folder).fingerprint == before
+    with torch.no_grad():
+        model.hf.model.layers[1].mlp.up_proj.weight[0, 0] += 1e-3
+    assert hc.load(model.hf).fingerprint != before
+
+
+def test_a_folder_without_config_is_refused(tmp_path):
+    with pytest.raises(hc.HeadcountError, match=r"no config\.json"):
+        hc.load(tmp_path)
+
+
+def test_a_path_that_does_not_exist_is_refused(tmp_path):
+    with pytest.raises(hc.HeadcountError, match="no model folder at"):
+        hc.load(tmp_path / "nowhere")
+
+
+def test_a_broken_folder_is_refused_in_a_sentence(folder):
+    (folder / "config.json").write_text('{"model_type": "no-such-type"}')
+    with pytest.raises(hc.HeadcountError, match="could not be loaded"):
+        hc.load(folder)
+
+
+def test_an_unknown_name_says_what_was_tried():
+    with pytest.raises(hc.HeadcountError, match="neither a named model.*smollm2.*nor a local folder.*hub did not"):
+        hc.load("no-such/model")
+
+
+def test_a_module_takes_no_loading_options():
+    with pytest.raises(hc.HeadcountError, match="takes no dtype"):
+        hc.load(tiny("gpt2").hf, dtype="float32")
+
+
+def test_text_without_a_tokenizer_says_how_to_pass_one():
+    with pytest.raises(hc.HeadcountError, match="tokenizer=tokenizer"):
+        tiny("gpt2").encode("hello")
+
+
+def test_frozen_puts_the_flags_back():
+    model = tiny("gpt2")
+    model.hf.lm_head.weight.requires_grad_(False)
+    before = [p.requires_grad for p in model.hf.parameters()]
+    with pytest.raises(RuntimeError, match="on the way"), model.frozen():
+        assert not any(p.requires_grad for p in model.hf.parameters())
+        raise RuntimeError("on the way")
+    assert [p.requires_grad for p in model.hf.parameters()] == before

@@ -1,0 +1,49 @@
+"""Metrics worked out by hand."""
+
+import math
+
+import pytest
+import torch
+
+import headcount as hc
+from headcount.metrics import METRICS, kl_divergence, measure_all, metric_named
+from headcount.tasks.pairs import collate
+
+# Probabilities 0.5, 0.2, 0.2, 0.1 for tokens 0 to 3.
+LOGITS = torch.tensor([[0.5, 0.2, 0.2, 0.1]] * 2, dtype=torch.float64).log()
+BATCH = collate([hc.Pair((0,), (0,), (0,), (1,)), hc.Pair((0,), (0,), (2, 3), (0, 1))], torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    ("name", "one_answer", "several"),
+    [
+        ("logit_diff", math.log(0.5 / 0.2), math.log(0.2 / 0.5)),  # the best of each side
+        ("prob_diff", 0.5 - 0.2, 0.3 - 0.7),  # the sums of each side
+        ("log_prob", math.log(0.5), math.log(0.3)),
+        ("accuracy", 1.0, 0.0),
+    ],
+)
+def test_metric(name, one_answer, several):
+    values = metric_named(name)(LOGITS, BATCH)
+    torch.testing.assert_close(values, torch.tensor([one_answer, several], dtype=torch.float64))
+
+
+def test_a_shift_of_all_logits_changes_nothing():
+    for metric in METRICS.values():
+        torch.testing.assert_close(metric(LOGITS + 7, BATCH), metric(LOGITS, BATCH))
+
+
+def test_kl_is_that_of_the_uncut_model_against_the_cut_one():
+    cut = torch.tensor([[0.25] * 4], dtype=torch.float64).log()
+    wanted = sum(p * math.log(p / 0.25) for p in (0.5, 0.2, 0.2, 0.1))
+    torch.testing.assert_close(kl_divergence(cut, LOGITS[:1]), torch.tensor([wanted], dtype=torch.float64))
+    assert float(kl_divergence(LOGITS, LOGITS).abs().max()) == 0
+
+
+def test_all_metrics_come_from_one_pass():
+    assert set(measure_all(LOGITS, BATCH, LOGITS)) == {"logit_diff", "prob_diff", "log_prob", "accuracy", "kl"}
+
+
+def test_an_unknown_metric_suggests_the_nearest():
+    with pytest.raises(hc.HeadcountError, match="Did you mean 'logit_diff'"):
+        metric_named("logit_dif")
