@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import torch
 from transformers import (
+    AutoModelForCausalLM,
     Gemma2Config,
     Gemma3TextConfig,
     GPT2Config,
@@ -18,7 +19,6 @@ from transformers import (
     Qwen2Config,
     Qwen3Config,
 )
-from transformers import AutoModelForCausalLM
 
 import headcount as hc
 

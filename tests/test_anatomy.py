@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from families import prompts, tiny
 from torch import nn
 
 import headcount as hc
+from families import prompts, tiny
 from headcount.models import anatomy
 
 
@@ -51,8 +51,9 @@ def test_a_wrong_registration_says_what_is_missing():
 
 
 def tiny_llama_module():
-    from families import CONFIGS
     from transformers import AutoModelForCausalLM
+
+    from families import CONFIGS
 
     return AutoModelForCausalLM.from_config(CONFIGS["llama"]())
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from families import FAMILIES, pairs, prompts, tiny
 
 import headcount as hc
+from families import FAMILIES, pairs, prompts, tiny
 from headcount.cuts import Fill, Filler, Filling, cut_heads, head_values, mean_head_values, mix_inputs, visit_heads
 from headcount.measure import Meter, first_reached
 from headcount.tasks.pairs import collate

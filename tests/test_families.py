@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from families import FAMILIES, prompts, tiny
 
+from families import FAMILIES, prompts, tiny
 from headcount.cuts import Filling, cut_heads, head_values, visit_heads
 from headcount.selfcheck import check
 
@@ -76,7 +76,9 @@ def test_all_heads_from_the_other_run_give_that_runs_logits_where_tokens_agree(m
         mixed = model.logits(clean)
     same = clean == corrupt
     torch.testing.assert_close(mixed[same], model.logits(corrupt)[same], atol=1e-5, rtol=1e-4)
-    assert not torch.allclose(mixed[~same], model.logits(corrupt)[~same], atol=1e-2), "the MLPs still see the clean token"
+    assert not torch.allclose(mixed[~same], model.logits(corrupt)[~same], atol=1e-2), (
+        "the MLPs still see the clean token"
+    )
 
 
 def test_the_self_check_passes(model):

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from families import prompts, tiny
-from tokenizers_for_tests import make_tokenizer
 
 import headcount as hc
+from families import prompts, tiny
+from tokenizers_for_tests import make_tokenizer
 
 
 @pytest.fixture

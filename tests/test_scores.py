@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from families import FAMILIES, random_task, tiny
 
 import headcount as hc
+from families import FAMILIES, random_task, tiny
 from headcount.cuts import head_values, mix_inputs, visit_heads
 from headcount.measure import Meter
 from headcount.scores import METHODS
@@ -85,7 +85,9 @@ def test_attribution_follows_the_fill(fill):
     model = tiny("gpt2", torch.float64)
     attribution = hc.score(model, TASK, "attribution", fill=fill)
     if fill == "zero":
-        np.testing.assert_allclose(attribution.by_pair, hc.score(model, TASK, "gate-gradient-signed").by_pair, atol=1e-9)
+        np.testing.assert_allclose(
+            attribution.by_pair, hc.score(model, TASK, "gate-gradient-signed").by_pair, atol=1e-9
+        )
     else:
         assert not np.allclose(attribution.values, hc.score(model, TASK, "attribution").values)
 
@@ -153,7 +155,9 @@ def test_direct_attributions_and_everything_else_in_the_stream_add_up_to_the_log
     for layer in range(model.n_layers):
         heads = torch.einsum("hd,hdm->hm", values[layer][0, -1], model.anatomy.out_weight(layer))
         if model.anatomy.attention_norms is not None:
-            heads = NormParts.probe(model.anatomy.attention_norms[layer], weight).share(heads[None], streams[layer][0, -1:])[0]
+            heads = NormParts.probe(model.anatomy.attention_norms[layer], weight).share(
+                heads[None], streams[layer][0, -1:]
+            )[0]
         written = written + heads.sum(0)
     rest = final.share((whole - written)[None], whole)[0, 0] @ direction
     before_cap = (model.anatomy.final_norm(whole) @ direction).item()

@@ -33,4 +33,4 @@ def _text() -> list[str]:
     words = [*ioi.NAMES, *ioi.PLACES, *ioi.THINGS, *docstring.ARGUMENTS, *greater_than.NOUNS]
     lines = [f"We saw {word}, {word} and {word}" for word in words for _ in range(3)]
     lines += [f"the year {year} to the year {year}" for year in range(1100, 1800)]
-    return lines + [*ioi.TEMPLATES, *greater_than.TEMPLATES]
+    return [*lines, *ioi.TEMPLATES, *greater_than.TEMPLATES]

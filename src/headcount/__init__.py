@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import HeadcountError as HeadcountError
 
 if TYPE_CHECKING:
+    from .curves import Curve as Curve
     from .cuts import cut as cut
     from .figures import plot as plot
     from .models import Family as Family
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from .scores import score as score
     from .selfcheck import check as check
     from .studies import run as run
-    from .curves import Curve as Curve
     from .sweeps import sweep as sweep
     from .tasks import Pair as Pair
     from .tasks import Task as Task

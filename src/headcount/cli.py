@@ -102,7 +102,9 @@ def list_tasks() -> None:
 @tasks_app.command("show")
 def show_task(
     task: Annotated[str, typer.Argument(help="A task, or a JSONL file.")],
-    model: Annotated[str, typer.Option(help="Whose tokenizer makes the prompts, and whose answers are shown.")] = "smollm2",
+    model: Annotated[
+        str, typer.Option(help="Whose tokenizer makes the prompts, and whose answers are shown.")
+    ] = "smollm2",
     n: Annotated[int, typer.Option("-n", help="How many examples.")] = 3,
     seed: Annotated[int, typer.Option(help="Of the examples.")] = 0,
 ) -> None:
@@ -151,17 +153,18 @@ def _print_study(result: "StudyResult") -> None:
     entries = result.summary["curves"]
     models = dict.fromkeys(f"{entry['model']} ({entry['total']} {entry['units']})" for entry in entries)
     methods = dict.fromkeys(entry["method"] for entry in entries if entry["which"])
-    print(f"\n{', '.join(models)}; scored by {', '.join(methods) or 'chance'}")
-    rows = []
+    unit, share = entries[0]["units"], entries[0]["threshold"]
+    print(f"\n{', '.join(models)}; scored by {', '.join(methods) or 'chance'}.")
+    print(f"{unit.capitalize()} needed for {share:.0%} of the effect, with a 90% interval:")
+    rows: list[tuple[str, ...]] = [("task", "model", "order", "needed", "interval", "none to all kept")]
     for entry in entries:
         needed = "never" if entry["needed"] is None else str(entry["needed"])
         interval = f"{entry['needed_low']} to {entry['needed_high']}"
-        effect = f"{entry['metric_none']:.2f} to {entry['metric_all']:.2f} {entry['metric']}"
+        effect = f"{entry['metric']} {entry['metric_none']:.2f} to {entry['metric_all']:.2f}"
         rows.append((entry["task"], entry["model"], entry["order"], needed, interval, effect))
-    header = ("task", "model", "order", f"needed for {entries[0]['threshold']:.0%}", "interval", "none to all kept")
     shown = [0, *([1] if len(models) > 1 else []), 2, 3, 4, 5]
-    header, *rows = [tuple(row[column] for column in shown) for row in (header, *rows)]
-    _print_table(header, rows)
+    header, *body = (tuple(row[column] for column in shown) for row in rows)
+    _print_table(header, body)
     for ratio in result.summary["ratios"]:
         print(f"{ratio['task']}, {ratio['order']}: {ratio['words']}.")
     print(f"{result.computed} jobs computed, {result.cached} from the cache. Figure: {result.folder / 'figure.png'}")

@@ -77,11 +77,11 @@ class Curve:
 
     @property
     def draws(self) -> int:
-        return self.values[self.metric].shape[0]
+        return len(self.values[self.metric])
 
     @property
     def pairs(self) -> int:
-        return self.values[self.metric].shape[2]
+        return int(self.values[self.metric].shape[2])
 
     def band(self, metric: str = EXPLAINED, level: float = 0.9) -> Band:
         """Mean over pairs and draws, with an interval: over resampled pairs (bootstrap), or over the draws of a chance
@@ -98,7 +98,9 @@ class Curve:
         answer is as fine as the grid.
         """
         if not 0 < threshold <= 1:
-            raise HeadcountError(f"A threshold of explained effect must lie above 0 and not above 1; this is {threshold}.")
+            raise HeadcountError(
+                f"A threshold of explained effect must lie above 0 and not above 1; this is {threshold}."
+            )
         value = self._crossing(self.band().value[None], threshold)[0]
         ends = np.quantile(
             self._crossing(self._samples(EXPLAINED), threshold), [(1 - level) / 2, (1 + level) / 2],
@@ -117,14 +119,16 @@ class Curve:
     def _samples(self, metric: str) -> Floats:
         """The statistic again and again, [sample, k]: one for each draw, or for each resampling of the pairs."""
         if self.draws > 1:
-            return self._statistic(metric, np.full((1, self.pairs), 1 / self.pairs))[:, 0]
+            by_draw: Floats = self._statistic(metric, np.full((1, self.pairs), 1 / self.pairs))[:, 0]
+            return by_draw
         rng = np.random.default_rng(0)
         counts = rng.multinomial(self.pairs, np.full(self.pairs, 1 / self.pairs), size=RESAMPLES)
-        return self._statistic(metric, counts / self.pairs)[0]
+        resampled: Floats = self._statistic(metric, counts / self.pairs)[0]
+        return resampled
 
     def _statistic(self, metric: str, weights: Floats) -> Floats:
         """Weighted means over pairs, turned into explained effect if asked for: [draw, weighting, k]."""
-        means = np.einsum("dkp,wp->dwk", self.values[self.metric if metric == EXPLAINED else metric], weights)
+        means: Floats = np.einsum("dkp,wp->dwk", self.values[self.metric if metric == EXPLAINED else metric], weights)
         if metric != EXPLAINED:
             return means
         none, whole = (0, -1) if self.mode == "keep" else (-1, 0)
@@ -163,3 +167,32 @@ class Curve:
         arrays, facts = load_result(folder, "curve")
         values = {name: arrays[name] for name in facts.pop("measured")}
         return cls(**{**facts, "ks": tuple(facts["ks"]), "ranking": tuple(facts["ranking"]), "values": values})
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times the units one model needs of another. The one that needs more stands first, so that a ratio is
+    never below 1 and its direction never in doubt."""
+
+    more: str
+    fewer: str
+    more_units: int
+    fewer_units: int
+    units: str
+
+    @property
+    def value(self) -> float:
+        return self.more_units / self.fewer_units
+
+    def __str__(self) -> str:
+        return f"{self.more} needs {self.value:.1f}x the {self.units} of {self.fewer}"
+
+
+def compare(first: Curve, second: Curve, threshold: float = 0.9) -> Ratio | None:
+    """The ratio between the units that two curves need; None where one of them needs none or never gets there."""
+    sides = [(curve.units_needed(threshold).value, curve.model) for curve in (first, second)]
+    counts = sorted(((count, model) for count, model in sides if count), key=lambda side: -side[0])
+    if len(counts) < 2:
+        return None
+    (more_units, more), (fewer_units, fewer) = counts
+    return Ratio(more, fewer, more_units, fewer_units, first.units)

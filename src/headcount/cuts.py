@@ -28,8 +28,6 @@ POSITIONS: tuple[Positions, ...] = ("all", "last", "generated")
 Side = Literal["clean", "corrupt"]
 
 
-
-
 def head_name(head: Head) -> str:
     """a3.h5: head 5 of layer 3, both counted from 0."""
     return f"a{head[0]}.h{head[1]}"
@@ -152,8 +150,8 @@ class Filler:
 
     @classmethod
     def prepare(
-        cls, model: Model, fill: "Fill | str", *, pairs: Sequence[Pair], reference: Sequence[Pair], side: Side = "clean",
-        seed: int = 0, max_tokens: int = 2048,
+        cls, model: Model, fill: "Fill | str", *, pairs: Sequence[Pair], reference: Sequence[Pair],
+        side: Side = "clean", seed: int = 0, max_tokens: int = 2048,
     ) -> "Filler":  # fmt: skip
         """`reference`: the prompts that `mean` averages over (the train split, when a curve is measured on test)."""
         fill = Fill.parse(fill)
@@ -296,7 +294,9 @@ def cut(
     filling = Filling(scale=fill.scale)
     if fill.kind == "counterfactual":
         if other is None:
-            raise HeadcountError("The fill 'counterfactual' needs the token ids of the other prompts: cut(..., other=ids).")
+            raise HeadcountError(
+                "The fill 'counterfactual' needs the token ids of the other prompts: cut(..., other=ids)."
+            )
         filling = Filling(head_values(model, other.to(model.device)))
     elif fill.kind == "mean-global":
         if not reference:
@@ -305,7 +305,7 @@ def cut(
         filling = Filling(mean_head_values(model, reference, longest, "clean", by_position=False))
     elif fill.kind in ("mean", "resample"):
         raise HeadcountError(
-            f"The fill {fill} needs to know which prompts run; use headcount.sweep or headcount.score, or 'mean-global'."
+            f"The fill {fill} needs to know which prompts run; use headcount.sweep, headcount.score or 'mean-global'."
         )
     with cut_heads(model, keep_mask(model, heads)[None], filling, positions):
         yield

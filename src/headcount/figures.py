@@ -10,7 +10,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .curves import Curve
+from .curves import Curve, Ratio, compare
 from .errors import HeadcountError
 
 MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46")
@@ -25,7 +25,7 @@ ORDER_WORDS = {
 ORDER_DASHES = {"absolute": "-", "signed": (0, (5, 1.5)), "chance": (0, (1, 1.5)), "chance-matched": (0, (3, 1, 1, 1))}
 PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_ROW = 3.1, 2.75, 4
 
-STYLE = {
+STYLE: Any = {
     "font.size": 9, "axes.titlesize": 10, "axes.spines.top": False, "axes.spines.right": False, "pdf.fonttype": 42,
     "svg.hashsalt": "headcount", "savefig.dpi": 200, "axes.linewidth": 0.8, "legend.frameon": False,
     "font.family": "sans-serif",
@@ -70,10 +70,11 @@ def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | No
             if ax.figure is not None:
                 for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
                     first.setdefault(label, handle)
-        figure.legend(first.values(), first.keys(), loc="outside upper center", ncols=min(len(first), 4))
+        figure.legend(
+            first.values(), first.keys(), loc="outside upper center", ncols=min(len(first), 4),
+            title=title or None, title_fontsize=10.5,
+        )  # fmt: skip
         figure.supxlabel(_caption(panels), fontsize=7, color="#555555")
-        if title:
-            figure.suptitle(title, fontsize=11)
     return figure
 
 
@@ -117,11 +118,10 @@ def _draw_threshold(
     """The dashed line, with the number of units at each crossing, or between two models the ratio in words."""
     level = threshold if curves[0].mode == "keep" else 1 - threshold
     ax.axhline(level, color="black", linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
-    if sentence := ratio_sentence(curves, threshold):
-        ax.text(total / 2, 1.17, sentence, fontsize=7.5, ha="center", va="bottom", linespacing=1.15)
-        numbered = []
-    else:
-        numbered = list(curves)
+    ratio = ratio_of_models(curves, threshold)
+    if ratio:
+        words = f"{str(ratio).replace(' of ', chr(10) + 'of ')} ({ratio.more_units} against {ratio.fewer_units})"
+        ax.text(total / 2, 1.17, words, fontsize=7.5, ha="center", va="bottom", linespacing=1.15)
     crossings = sorted(
         ((needed, curve) for curve in curves if (needed := curve.units_needed(threshold).value) is not None),
         key=lambda crossing: crossing[0],
@@ -130,7 +130,7 @@ def _draw_threshold(
     for needed, curve in crossings:
         colour = looks[curve.model, curve.order].colour
         ax.plot([needed], [level], marker="o", markersize=4, color=colour, zorder=5, clip_on=False)
-        if curve in numbered:
+        if not ratio:
             height = next(heights)
             ax.plot([needed, needed], [level, height - 0.01], color=colour, linewidth=0.7, zorder=1)
             # Labels lean inwards, so that none runs out of the panel.
@@ -138,17 +138,12 @@ def _draw_threshold(
             ax.text(needed, height, f"{needed}", fontsize=8, color=colour, ha=side, va="bottom", fontweight="bold")
 
 
-def ratio_sentence(curves: Sequence[Curve], threshold: float) -> str | None:
-    """'A needs 2.0x the heads of B', for two models in the same order; the one that needs more stands first."""
+def ratio_of_models(curves: Sequence[Curve], threshold: float) -> Ratio | None:
+    """Between the two models of a panel, in the first of its orders; None where there are not two."""
     first_order = [curve for curve in curves if curve.order == curves[0].order]
-    if len(first_order) != 2 or first_order[0].model == first_order[1].model:
+    if len(first_order) != 2:
         return None
-    needed = [(curve.units_needed(threshold).value, curve) for curve in first_order]
-    counts = sorted(((value, curve) for value, curve in needed if value), key=lambda pair: -pair[0])
-    if len(counts) != 2:
-        return None
-    (more, larger), (fewer, smaller) = counts
-    return f"{larger.model} needs {more / fewer:.1f}x the {larger.units}\nof {smaller.model} ({more} against {fewer})"
+    return compare(first_order[0], first_order[1], threshold)
 
 
 def _looks(curves: Sequence[Curve]) -> dict[tuple[str, str], Look]:

@@ -1,6 +1,7 @@
 """What is measured at the answer position, all of it from one pass: one number a pair.
 
-With several right or wrong tokens, a logit difference compares the best of each side, a probability difference the sums.
+With several right or wrong tokens, a logit difference compares the best of each side, a probability difference the
+sums.
 """
 
 from collections.abc import Callable

@@ -24,8 +24,8 @@ def progress_bar(total: float | None, quiet: bool = False) -> Iterator[Bar]:
     """`total` None shows a pulse instead of a share. Nothing is drawn where stderr is not a terminal."""
     console = Console(stderr=True)
     columns = (
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=28), TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=28),
+        TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as progress:
         yield Bar(progress, total)

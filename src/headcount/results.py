@@ -21,7 +21,9 @@ Arrays = dict[str, NDArray[np.float64]]
 def save_result(folder: str | Path, name: str, arrays: Arrays, facts: dict[str, Any]) -> Path:
     """Write `name.safetensors`, then `name.json`; the JSON appears last, so its presence says that both are whole."""
     folder = writable_folder(Path(folder))
-    write_file(folder / f"{name}.safetensors", serialise_arrays({k: np.ascontiguousarray(v) for k, v in arrays.items()}))
+    write_file(
+        folder / f"{name}.safetensors", serialise_arrays({k: np.ascontiguousarray(v) for k, v in arrays.items()})
+    )
     write_file(folder / f"{name}.json", json.dumps(facts, indent=1, sort_keys=True) + "\n")
     return folder
 
@@ -32,7 +34,9 @@ def load_result(folder: str | Path, name: str) -> tuple[Arrays, dict[str, Any]]:
         facts = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
         return parse_arrays((folder / f"{name}.safetensors").read_bytes()), facts
     except (OSError, ValueError) as error:
-        raise HeadcountError(f"The folder {folder} holds no whole {name}.json and {name}.safetensors: {error}") from error
+        raise HeadcountError(
+            f"The folder {folder} holds no whole {name}.json and {name}.safetensors: {error}"
+        ) from error
 
 
 def csv_text(rows: Sequence[dict[str, Any]]) -> str:

@@ -1,8 +1,7 @@
 """`headcount check MODEL`: does headcount do on this model what it says? One verdict a line."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -68,7 +67,8 @@ def _same_last_logits(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[boo
 
 def _all_from_other_run(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[bool, str]:
     """with every head from the counterfactual run, positions with the same token give that run's logits"""
-    with _cut_all(model, Filling(head_values(model, corrupt))):
+    nothing_kept = torch.zeros(1, model.n_layers, model.n_heads, dtype=torch.bool)
+    with cut_heads(model, nothing_kept, Filling(head_values(model, corrupt))):
         mixed = model.logits(clean)
     same = clean == corrupt
     return _close(model.logits(corrupt)[same], mixed[same])
@@ -96,10 +96,6 @@ def _prefix_is_reused(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[boo
     last = torch.full((3,), LENGTH - 1, device=clean.device)
     prefix = model.repeated_prefix(model.read_prefix(clean[:, :4]), 1)
     return _close(model.last_logits(clean, last), model.last_logits(clean[:, 4:], last - 4, prefix))
-
-
-def _cut_all(model: Model, filling: Filling):  # type: ignore[no-untyped-def]
-    return cut_heads(model, torch.zeros(1, model.n_layers, model.n_heads, dtype=torch.bool), filling)
 
 
 def _close(wanted: Tensor, got: Tensor) -> tuple[bool, str]:

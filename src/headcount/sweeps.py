@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .cuts import POSITIONS, Filler, Head, Positions, head_name
 from .curves import Curve, Mode
+from .cuts import POSITIONS, Filler, Head, Positions, head_name
 from .errors import HeadcountError, did_you_mean
 from .measure import MAX_TOKENS, Advance, Meter, Values, silent
 from .metrics import metric_named
@@ -47,8 +47,8 @@ def sweep(
     - `scores`: what the order comes from; not needed for chance.
     - `keep` or `mask`: the order. `"absolute"` (or `"top"`): largest effect first. `"signed"`: most helpful first.
       `"chance"`: random orders. `"chance-matched"`: random orders that take as many heads of each layer as the scores'.
-    - `ks`: numbers of heads, or a grid of some `points`: `"log"`, `"linear"`, `"quadratic"`, or `"all"`. None and all of
-      the heads are always measured.
+    - `ks`: numbers of heads, or a grid of some `points`: `"log"`, `"linear"`, `"quadratic"`, or `"all"`. None and all
+      of the heads are always measured.
     - `threshold`: of explained effect; points are added around its crossing until it is known to one head, or to the
       share of all heads that `precision` allows. Chance orders get one round of points. 0 leaves the grid as it is.
     - `fill`, `positions`: what a removed head carries, and where (see `cuts.py`). `mean` is that of the train split.
@@ -66,7 +66,9 @@ def sweep(
     _check_heads(model, ranked)
     orders = _orders(model, ranked, order, draws, seed)
     grid = head_grid(model.head_count, ks, points)
-    filler = Filler.prepare(model, fill, pairs=task.split("test"), reference=task.train, seed=seed, max_tokens=max_tokens)
+    filler = Filler.prepare(
+        model, fill, pairs=task.split("test"), reference=task.train, seed=seed, max_tokens=max_tokens
+    )
     meter = Meter(model, task.test, filler, positions=positions, max_tokens=max_tokens, advance=advance)
 
     def measured(numbers: Sequence[int]) -> Values:
@@ -78,7 +80,8 @@ def sweep(
 
     arguments = {
         "keep": keep, "mask": mask, "ks": ks if isinstance(ks, str) else list(ks), "points": points,
-        "threshold": threshold, "precision": precision, "fill": fill, "positions": positions, "draws": len(orders), "seed": seed,
+        "threshold": threshold, "precision": precision, "fill": fill, "positions": positions,
+        "draws": len(orders), "seed": seed,
     }  # fmt: skip
     curve = Curve(
         model=model.name, task=task.name, title=task.title, units="heads",

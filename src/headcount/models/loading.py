@@ -67,7 +67,7 @@ def _from_pretrained(
     if dtype is not None:
         options["dtype"] = dtype
     try:
-        hf = AutoModelForCausalLM.from_pretrained(place or source, **options)
+        hf: Any = AutoModelForCausalLM.from_pretrained(place or source, **options)
     except (OSError, ValueError) as error:
         raise HeadcountError(_not_loaded(source, place, error)) from error
     if tokenizer is None:
@@ -77,7 +77,7 @@ def _from_pretrained(
             tokenizer = AutoTokenizer.from_pretrained(place or source, trust_remote_code=False, **local, **revision)
         except (OSError, ValueError, KeyError, ImportError, TypeError):
             tokenizer = None  # Token ids still work; Model.encode says what is missing when text comes.
-    return (hf if placed_by_map else hf.to(device)), tokenizer
+    return (hf if placed_by_map else hf.to(torch.device(device))), tokenizer
 
 
 def _place(source: str) -> Path | None:

@@ -49,7 +49,9 @@ class Model:
     def unembedding(self) -> nn.Module:
         module: nn.Module | None = self.hf.get_output_embeddings()
         if module is None:
-            raise HeadcountError(f"{type(self.hf).__name__} has no unembedding; headcount needs a causal language model.")
+            raise HeadcountError(
+                f"{type(self.hf).__name__} has no unembedding; headcount needs a causal language model."
+            )
         return module
 
     def logits(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:

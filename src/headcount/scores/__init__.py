@@ -28,12 +28,12 @@ METHODS: dict[str, Method] = {
             "attribution-ig", "attribution with the gradient averaged between the two prompts", "2 + 2·S",
             "attribution:attribution_ig",
         ),
-        Method("gate-gradient", "mean size of the metric's gradient at a gate on the head", "2", "gate_gradient:absolute"),
+        Method("gate-gradient", "mean size of the metric's gradient at a gate on it", "2", "gate_gradient:absolute"),
         Method("gate-gradient-signed", "the same with its sign", "2", "gate_gradient:signed"),
         Method("direct", "direct logit attribution: what the head writes toward the answer", "1", "direct:direct"),
         Method("previous-token", "attention to the token before, on random tokens", "1", "patterns:previous_token"),
-        Method("duplicate-token", "attention to the same token, on repeated random tokens", "1", "patterns:duplicate_token"),
-        Method("induction", "attention to the token after the same one, on repeated random tokens", "1", "patterns:induction"),
+        Method("duplicate-token", "attention to the same token, on random tokens twice", "1", "patterns:duplicate_token"),
+        Method("induction", "attention to what followed the same token, on the same", "1", "patterns:induction"),
         Method("chance", "random numbers, the order to beat", "0", "chance:chance"),
     )
 }  # fmt: skip
@@ -96,9 +96,7 @@ def score(
     pairs = task.split("train")
     max_tokens = max_tokens or MAX_TOKENS
     side: Any = chosen.side
-    filler = Filler.prepare(
-        model, fill, pairs=pairs, reference=pairs, side=side, seed=seed, max_tokens=max_tokens
-    )
+    filler = Filler.prepare(model, fill, pairs=pairs, reference=pairs, side=side, seed=seed, max_tokens=max_tokens)
     settings = Settings(metric, filler, positions, steps, seed, max_tokens, advance or silent)
     values = chosen.function()(model, pairs, settings)
     arguments = {"metric": metric, "fill": fill, "positions": positions, "steps": steps, "seed": seed}

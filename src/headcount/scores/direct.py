@@ -5,9 +5,9 @@ linear once its scale is fixed, so that term's share of the logit difference can
 
     score(h) = A(z_h W_O) · (U[answer] - U[wrong]),   norm(x) = A(x) + bias,  A(x) = gain * (x - mean?(x)) / scale
 
-with the scale taken from the whole sum. In post-norm blocks (OLMo-2, Gemma) the sum of the heads passes a norm of its own
-first, whose scale is fixed in the same way. Logits are taken before a soft cap, where the model has one. With several
-right or wrong tokens, the best of each side on the clean prompt count, as in `logit_diff`.
+with the scale taken from the whole sum. In post-norm blocks (OLMo-2, Gemma) the sum of the heads passes a norm of its
+own first, whose scale is fixed in the same way. Logits are taken before a soft cap, where the model has one. With
+several right or wrong tokens, the best of each side on the clean prompt count, as in `logit_diff`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,8 +38,8 @@ def direct(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
     own = [NormParts.probe(norm, like=unembedding) for norm in anatomy.attention_norms or ()]
     if unembedding.shape[1] != len(final.gain):
         raise HeadcountError(
-            f"Direct logit attribution needs the residual stream ({len(final.gain)} wide) to enter the unembedding as it"
-            f" is, but the latter takes {unembedding.shape[1]} inputs. Use another method for {anatomy.model_type!r}."
+            f"Direct logit attribution needs the residual stream ({len(final.gain)} wide) to enter the unembedding as"
+            f" it is, but the latter takes {unembedding.shape[1]} inputs. Use another method with {anatomy.model_type}."
         )
 
     @torch.no_grad()
@@ -94,7 +94,8 @@ class NormParts:
         """What `part` [pair, head, d_model] becomes in the norm of `whole` [pair, d_model], of which it is a term."""
         turned = self.gain * self._centred(whole)
         scale = turned.norm(dim=-1) / (self.module(whole) - self.bias).norm(dim=-1)
-        return self.gain * self._centred(part) / scale[:, None, None]
+        share: Tensor = self.gain * self._centred(part) / scale[:, None, None]
+        return share
 
     def _centred(self, x: Tensor) -> Tensor:
         return x - x.mean(-1, keepdim=True) if self.centres else x

@@ -1,4 +1,4 @@
-"""What the gradient methods share: every head's value and the metric's gradient at it, from one forward and backward."""
+"""What the gradient methods share: every head's value and the metric's gradient at it, from one backward pass."""
 
 from collections.abc import Callable, Sequence
 

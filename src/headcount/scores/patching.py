@@ -8,7 +8,8 @@
 
     score(h) = m(corrupt run, h clean) - m(corrupt run)
 
-The first asks whether the head is needed, the second whether it is enough. Where heads cover for each other they differ.
+The first asks whether the head is needed, the second whether it is enough. Where heads cover for each other they
+differ.
 """
 
 from collections.abc import Sequence

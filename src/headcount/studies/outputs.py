@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..cache import write_file
-from ..curves import Curve
+from ..curves import Curve, compare
 from ..figures import draw, save_figure
 from ..provenance import versions
 from ..results import csv_text
@@ -44,8 +44,10 @@ def summarise(study: Study, panels: Sequence[Sequence[Curve]]) -> dict[str, Any]
     for panel, curves in zip(study.panels, panels, strict=True):
         entries += [_entry(curve, panel.threshold) for curve in curves]
         for first, second in combinations(curves, 2):
-            if first.order == second.order and (found := _ratio(first, second, panel.threshold)):
-                ratios.append(found)
+            ratio = compare(first, second, panel.threshold)
+            if ratio and first.order == second.order:
+                facts = {"task": first.task, "order": first.order, **vars(ratio)}
+                ratios.append({**facts, "ratio": ratio.value, "words": str(ratio)})
     return {"title": study.title, "curves": entries, "ratios": ratios}
 
 
@@ -61,18 +63,4 @@ def _entry(curve: Curve, threshold: float) -> dict[str, Any]:
         "accuracy_all": float(accuracy[whole]), "accuracy_none": float(accuracy[none]),
         "test_pairs": curve.pairs, "draws": curve.draws,
         "which": list(curve.ranking[: needed.value]) if needed.value is not None else [],
-    }  # fmt: skip
-
-
-def _ratio(first: Curve, second: Curve, threshold: float) -> dict[str, Any] | None:
-    counts = [curve.units_needed(threshold).value for curve in (first, second)]
-    if not counts[0] or not counts[1]:
-        return None
-    # The one that needs more stands first, so that a ratio is never below 1 and its direction never in doubt.
-    (more, larger), (fewer, smaller) = sorted(zip(counts, (first, second), strict=True), key=lambda c: -(c[0] or 0))
-    assert more and fewer
-    ratio = more / fewer
-    return {
-        "task": first.task, "order": first.order, "more": larger.model, "fewer": smaller.model, "ratio": ratio,
-        "words": f"{larger.model} needs {ratio:.1f}x the {first.units} of {smaller.model}",
     }  # fmt: skip

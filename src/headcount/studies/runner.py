@@ -116,7 +116,7 @@ class _PanelWork:
         job = self._job("score", method=panel.method, **settings)
         compute = lambda: score(self.model, self.task, panel.method, advance=self._advance(bar), **settings)  # noqa: E731
         bar.describe(f"{self.model.name} · {self.task.name} · {panel.method}")
-        found = self._result(job, HeadScores, compute, bar, counts, self._score_cost())
+        found: HeadScores = self._result(job, HeadScores, compute, bar, counts, self._score_cost())
         return replace(found, model=self.model.name, task=self.task.name)
 
     def curves(self, scores: HeadScores, bar: Bar, counts: dict[str, int]) -> Iterator[Curve]:
@@ -124,7 +124,8 @@ class _PanelWork:
         for order in panel.orders:
             settings: dict[str, Any] = {
                 panel.mode: order, "ks": panel.ks, "points": panel.points, "threshold": panel.threshold,
-                "precision": panel.precision, "fill": panel.fill, "positions": panel.positions, "metric": self.task.metric, "draws": panel.draws,
+                "precision": panel.precision, "fill": panel.fill,
+                 "positions": panel.positions, "metric": self.task.metric, "draws": panel.draws,
                 "seed": panel.seed,
             }  # fmt: skip
             own_scores = None if order == "chance" else scores
@@ -134,7 +135,7 @@ class _PanelWork:
                 return sweep(self.model, self.task, own_scores, advance=self._advance(bar), **settings)
 
             bar.describe(f"{self.model.name} · {self.task.name} · {order}")
-            found = self._result(job, Curve, compute, bar, counts, self._sweep_cost(order))
+            found: Curve = self._result(job, Curve, compute, bar, counts, self._sweep_cost(order))
             method = found.method if own_scores is None else scores.method
             yield replace(found, model=self.model.name, task=self.task.name, title=self.task.title, method=method)
 
@@ -178,4 +179,3 @@ class _PanelWork:
         """Prompts that have been run, in tokens."""
         length = sum(len(pair.clean) for pair in self.task.test) / len(self.task.test)
         return lambda prompts: bar.advance(prompts * length)
-

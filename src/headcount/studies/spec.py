@@ -84,8 +84,8 @@ def read_study(
 ) -> Study:  # fmt: skip
     """A bundled study by its name, or a TOML file by its path.
 
-    What stands later wins: the defaults, the panel, the table [quick] where asked for, `overrides`. `models` and `tasks`
-    take the place of the file's own.
+    What stands later wins: the defaults, the panel, the table [quick] where asked for, `overrides`. `models` and
+    `tasks` take the place of the file's own.
     """
     path = _path(str(source))
     raw = _parse(path)
@@ -96,7 +96,7 @@ def read_study(
         known = {panel["task"]: panel for panel in written}
         written = [known.get(task, {"task": task}) for task in tasks]
     if not written:
-        raise HeadcountError(f"The study {path} has no panel. Add at least: [[panel]] with task = \"ioi\".")
+        raise HeadcountError(f'The study {path} has no panel. Add at least: [[panel]] with task = "ioi".')
     if models:
         late["models"] = list(models)
     panels = tuple(_panel({**shared, **panel, **late}, path) for panel in written)
@@ -108,7 +108,9 @@ def _path(source: str) -> Path:
     if source in bundled:
         return bundled[source]
     if not source.endswith(".toml"):
-        raise HeadcountError(f"There is no study {source!r}.{did_you_mean(source, bundled)} A file of your own ends in .toml.")
+        raise HeadcountError(
+            f"There is no study {source!r}.{did_you_mean(source, bundled)} A file of your own ends in .toml."
+        )
     return Path(source)
 
 
@@ -144,7 +146,8 @@ def _panel(values: dict[str, Any], path: Path) -> Panel:
         for choice in value if isinstance(value, list) else [value]:
             if key in CHOICES and choice not in CHOICES[key]:
                 raise HeadcountError(f"{path}: {key} cannot be {choice!r}.{did_you_mean(str(choice), CHOICES[key])}")
-    return Panel(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+    checked: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    return Panel(**checked)
 
 
 def _check_type(key: str, value: Any, path: Path) -> None:

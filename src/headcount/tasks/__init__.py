@@ -65,7 +65,7 @@ def _source(name: str) -> "Source":
         return _REGISTERED[name]
     if name not in BUILT_IN:
         raise HeadcountError(
-            f"There is no task {name!r}.{did_you_mean(name, [*BUILT_IN, *_REGISTERED])} A file of your own ends in .jsonl."
+            f"There is no task {name!r}.{did_you_mean(name, [*BUILT_IN, *_REGISTERED])} A file ends in .jsonl."
         )
     module, _, attribute = BUILT_IN[name][0].partition(":")
     source: Source = getattr(import_module(f".{module}", __package__), attribute)

@@ -120,7 +120,7 @@ def _common_start(splits: Sequence[list[int]]) -> list[int] | None:
 
 
 def _usable_starts(century: Century, tokens: Tokens) -> list[int]:
-    """Start years that leave something later and something not later, and are as long in tokens as the counterfactual."""
+    """Start years that leave something later and something not later, as long in tokens as the counterfactual."""
     corrupt = tokens.encode(f"the year {century.digits}{CORRUPT_ENDING}")
     return [
         ending

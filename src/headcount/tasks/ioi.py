@@ -12,22 +12,24 @@ from .source import Draft, Tokens, halves
 
 NAMES = """
 Aaron Adam Alan Albert Alex Alice Allison Amanda Amy Andrea Andrew Angela Anna Anne Anthony Arthur Ashley Barbara Ben
-Beth Betty Brian Carl Carol Caroline Catherine Charles Charlie Chris Christina Christine Claire Daniel David Dean Diana
-Donald Dorothy Edward Elizabeth Ellen Emily Emma Eric Francis Frank Fred Gary George Grace Grant Hannah Harold Harry
-Heather Helen Henry Howard Ian Jack Jacob James Jane Jason Jay Jeff Jennifer Jeremy Jerry Jessica Jim Joan Joe John
-Jonathan Joseph Joshua Julia Julie Justin Karen Kate Katherine Keith Kelly Kenneth Kevin Kim Larry Laura Lauren Lawrence
-Leo Leon Lewis Linda Lisa Louis Lucy Luke Marcus Margaret Maria Marie Mark Martha Martin Mary Matthew Max Melissa
-Michael Michelle Mike Nancy Nathan Neil Nicholas Nick Nicole Oliver Oscar Patricia Patrick Paul Peter Philip Rachel Ralph
-Ray Rebecca Richard Robert Robin Roger Ron Rose Roy Russell Ruth Ryan Sam Samuel Sandra Sara Sarah Scott Sean Simon
-Sophia Stephen Steve Steven Stuart Susan Taylor Teresa Thomas Tim Todd Tom Tony Tyler Victor Victoria Vincent Walter
-Warren Wayne William
+Beth Betty Brian Carl Carol Caroline Catherine Charles Charlie Chris Christina Christine Claire Daniel David Dean
+Diana Donald Dorothy Edward Elizabeth Ellen Emily Emma Eric Francis Frank Fred Gary George Grace Grant Hannah Harold
+Harry Heather Helen Henry Howard Ian Jack Jacob James Jane Jason Jay Jeff Jennifer Jeremy Jerry Jessica Jim Joan Joe
+John Jonathan Joseph Joshua Julia Julie Justin Karen Kate Katherine Keith Kelly Kenneth Kevin Kim Larry Laura Lauren
+Lawrence Leo Leon Lewis Linda Lisa Louis Lucy Luke Marcus Margaret Maria Marie Mark Martha Martin Mary Matthew Max
+Melissa Michael Michelle Mike Nancy Nathan Neil Nicholas Nick Nicole Oliver Oscar Patricia Patrick Paul Peter Philip
+Rachel Ralph Ray Rebecca Richard Robert Robin Roger Ron Rose Roy Russell Ruth Ryan Sam Samuel Sandra Sara Sarah Scott
+Sean Simon Sophia Stephen Steve Steven Stuart Susan Taylor Teresa Thomas Tim Todd Tom Tony Tyler Victor Victoria
+Vincent Walter Warren Wayne William
 """.split()
 
-PLACES = "park market museum station library harbor garden school kitchen office theater beach farm hotel cafe bank".split()
+PLACES = """
+park market museum station library harbor garden school kitchen office theater beach farm hotel cafe bank
+""".split()
 THINGS = "book ball letter cup key map ticket coat lamp basket pen flower ring camera present sandwich".split()
 
-# {one} and {two} are the two people in random order, {subject} the one of them who acts. Every verb wants a person next:
-# after "returned the book to" a model may well name a place.
+# {one} and {two} are the two people in random order, {subject} the one of them who acts. Every verb wants a person
+# next: after "returned the book to" a model may well name a place.
 TEMPLATES = (
     "When {one} and {two} went to the {place}, {subject} gave the {thing} to",
     "After {one} and {two} came back from the {place}, {subject} handed a {thing} to",
@@ -96,7 +98,8 @@ class IndirectObject:
     def draft(self, pool: list[str], rng: random.Random) -> Draft:
         template = rng.choice(self.templates)
         place, thing = rng.choice(PLACES), rng.choice(THINGS)
-        prefix = "".join(f"{sentence} " for sentence in rng.sample(self.fillers, rng.randint(2, 3) if self.fillers else 0))
+        in_front = rng.sample(self.fillers, rng.randint(2, 3)) if self.fillers else []
+        prefix = "".join(f"{sentence} " for sentence in in_front)
         giver, receiver, *others = rng.sample(pool, 5)
         one, two = rng.sample([giver, receiver], 2)
         clean = template.format(one=one, two=two, subject=giver, place=place, thing=thing)

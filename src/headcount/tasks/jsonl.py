@@ -55,7 +55,9 @@ def _read_line(line: str, tokens: Tokens) -> tuple[Pair, str | None]:
     except json.JSONDecodeError as error:
         raise HeadcountError(f"this is not JSON ({error.msg} at column {error.colno}).") from error
     if not isinstance(entry, dict):
-        raise HeadcountError(f"a line must be a JSON object with {', '.join(WANTED)}; this is a {type(entry).__name__}.")
+        raise HeadcountError(
+            f"a line must be a JSON object with {', '.join(WANTED)}; this is a {type(entry).__name__}."
+        )
     for key in WANTED:
         if key not in entry:
             raise HeadcountError(f"the field {key!r} is missing. A line needs {', '.join(WANTED)}.")

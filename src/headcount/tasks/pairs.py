@@ -106,12 +106,14 @@ def collate(pairs: Sequence[Pair], device: torch.device) -> Batch:
 def batches(pairs: Sequence[Pair], device: torch.device, max_tokens: int) -> Iterator[tuple[list[int], Batch]]:
     """Pairs of similar shape together, at most `max_tokens` a batch: (their indices, their tensors).
 
-    Once a batch is worth running, it waits for no longer pair, which would only add padding. How pairs fall into batches
-    depends on the pairs alone, so that a run can be repeated bit for bit.
+    Once a batch is worth running, it waits for no longer pair, which would only add padding. How pairs fall into
+    batches depends on the pairs alone, so that a run can be repeated bit for bit.
     """
     waiting: list[int] = []
     width = 0
-    for index in sorted(range(len(pairs)), key=lambda index: (len(pairs[index].clean), _first_difference(pairs[index]))):
+    for index in sorted(
+        range(len(pairs)), key=lambda index: (len(pairs[index].clean), _first_difference(pairs[index]))
+    ):
         length = len(pairs[index].clean)
         full = length * (len(waiting) + 1) > max_tokens
         worth_running = length > width and width * len(waiting) >= max_tokens // 8

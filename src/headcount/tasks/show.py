@@ -20,13 +20,13 @@ def describe_pairs(model: Model, pairs: Sequence[Pair]) -> Iterator[str]:
             f"corrupt  {_text(model, pair.corrupt)}",
             f"answer   {_with_probabilities(model, pair.answers, probabilities)}",
             f"wrong    {_with_probabilities(model, pair.wrongs, probabilities)}",
-            f"model    {_with_probabilities(model, [first], probabilities)} is its first choice; {len(pair.clean)} tokens",
+            f"model    {_with_probabilities(model, [first], probabilities)} comes first; {len(pair.clean)} tokens",
         ]
         yield "\n".join(lines)
 
 
 def _text(model: Model, ids: Sequence[int]) -> str:
-    return model.tokenizer.decode(ids).replace("\n", "\n         ")
+    return str(model.tokenizer.decode(ids)).replace("\n", "\n         ")
 
 
 def _with_probabilities(model: Model, ids: Sequence[int], probabilities: torch.Tensor) -> str:

@@ -96,7 +96,8 @@ def draw_pairs(source: Source, pool: Any, tokens: Tokens, n: int, rng: random.Ra
         found.setdefault(pair.clean, pair)
     if not found:
         raise HeadcountError(
-            f"The task {name!r} is empty with this tokenizer: all {left_out} drafts were left out. The last one because: {reason}"
+            f"The task {name!r} is empty with this tokenizer: all {left_out} drafts were left out."
+            f" The last one because: {reason}"
         )
     if len(found) < n:
         raise HeadcountError(
