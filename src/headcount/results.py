@@ -1,4 +1,4 @@
-"""How results are kept: arrays as safetensors, facts as JSON, tables as CSV. Never pickle."""
+"""How results are kept: arrays as safetensors, facts as JSON, tables as CSV. Nothing that runs code when it is read."""
 
 import csv
 import io
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as serialise_arrays
 
@@ -33,7 +34,7 @@ def load_result(folder: str | Path, name: str) -> tuple[Arrays, dict[str, Any]]:
     try:
         facts = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
         return parse_arrays((folder / f"{name}.safetensors").read_bytes()), facts
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise HeadcountError(
             f"The folder {folder} holds no whole {name}.json and {name}.safetensors: {error}"
         ) from error

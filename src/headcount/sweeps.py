@@ -115,7 +115,7 @@ def head_grid(total: int, ks: str | Sequence[int], points: int) -> list[int]:
             steps = total * np.linspace(0, 1, points) ** 2
         case "log":
             # Small k are rounded together, so more steps are tried until enough numbers are different.
-            tries = points
+            tries = points - 1
             while len(set(np.geomspace(1, total, tries).round())) < min(points - 1, total):
                 tries += 1
             steps = np.geomspace(1, total, tries)

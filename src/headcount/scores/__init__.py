@@ -32,8 +32,11 @@ METHODS: dict[str, Method] = {
         Method("gate-gradient-signed", "the same with its sign", "2", "gate_gradient:signed"),
         Method("direct", "direct logit attribution: what the head writes toward the answer", "1", "direct:direct"),
         Method("previous-token", "attention to the token before, on random tokens", "1", "patterns:previous_token"),
-        Method("duplicate-token", "attention to the same token, on random tokens twice", "1", "patterns:duplicate_token"),
-        Method("induction", "attention to what followed the same token, on the same", "1", "patterns:induction"),
+        Method(
+            "duplicate-token", "attention to the same token, on random tokens said twice", "1",
+            "patterns:duplicate_token",
+        ),
+        Method("induction", "attention to what followed it, on random tokens said twice", "1", "patterns:induction"),
         Method("chance", "random numbers, the order to beat", "0", "chance:chance"),
     )
 }  # fmt: skip

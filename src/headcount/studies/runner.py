@@ -12,6 +12,7 @@ from typing import Any
 
 from ..cache import writable_folder
 from ..curves import Curve
+from ..cuts import Fill
 from ..measure import MAX_TOKENS
 from ..metrics import metric_named
 from ..models import Model, load
@@ -64,8 +65,9 @@ def run(
     """
     read = read_study(study, quick=quick, models=models, tasks=tasks, overrides=overrides)
     folder = writable_folder(Path(out) if out else Path("headcount-results") / read.name)
-    for panel in read.panels:
+    for panel in read.panels:  # Everything that can be known to be wrong is said before a model is loaded.
         method_named(panel.method)
+        Fill.parse(panel.fill)
         if panel.metric:
             metric_named(panel.metric)
     curves: dict[tuple[int, str, str], Curve] = {}

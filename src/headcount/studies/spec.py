@@ -146,6 +146,8 @@ def _panel(values: dict[str, Any], path: Path) -> Panel:
         for choice in value if isinstance(value, list) else [value]:
             if key in CHOICES and choice not in CHOICES[key]:
                 raise HeadcountError(f"{path}: {key} cannot be {choice!r}.{did_you_mean(str(choice), CHOICES[key])}")
+    if not 0 < values.get("threshold", 1) <= 1:
+        raise HeadcountError(f"{path}: threshold must lie above 0 and not above 1; this is {values['threshold']}.")
     checked: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
     return Panel(**checked)
 

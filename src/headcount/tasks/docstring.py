@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 from .source import Draft, Tokens, halves
 
+# None of these is a word of the descriptions below, so that an argument is named nowhere but in its two places.
 ARGUMENTS = """
-index value name path size count data key text token line file user mode type code date host port label level limit
-list item start end step width height depth color image model input output offset buffer format prefix suffix target
-source result state query table column row field node parent child group order rate scale shape weight batch cache
-client server url method filter range sample score seed section stack status string style symbol tag task test time
-title topic total trace tree unit version view window word angle area block body bound branch channel class config
-cost degree device distance domain element engine error event factor flag frame function graph grid header id instance
-interval kernel language layer length link lock log map mask matrix max message metric min module number object option
-owner package page pair parameter part pattern plan point policy pool position price process product profile project
-queue radius rank ratio reason record region request resource role root route rule scope screen script search session
-shift signal slot space span speed stage stream switch system team temperature template term thread track transform
-variable vector volume worker
+index path size data key token line file user mode type code date host port label level limit list item end step width
+height depth color image model input output offset buffer format prefix suffix target source result state query table
+column row field node parent child group order rate scale shape weight batch cache client server url method filter
+range sample score seed section stack status string style symbol tag task test time title topic total trace tree unit
+version view window word angle area block body branch channel class config cost degree device distance domain element
+engine error event factor flag frame function graph grid header id instance interval kernel language length link lock
+log map mask matrix max message metric min module object option owner package page pair parameter pattern plan point
+policy pool position price process product profile project queue radius rank ratio reason region resource role root
+route rule scope screen script search session shift signal slot space span speed stage stream switch system team
+temperature template term thread track transform variable vector volume worker
 """.split()
 
 FUNCTIONS = "load read open build send update create parse render compute export merge resolve encode collect".split()

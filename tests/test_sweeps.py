@@ -1,0 +1,210 @@
+"""Curves: exact ends, orders, grids, intervals, and the number of heads that they come down to."""
+
+import numpy as np
+import pytest
+import torch
+
+import headcount as hc
+from families import FAMILIES, random_task, tiny
+from headcount.curves import compare
+from headcount.cuts import Filler
+from headcount.measure import Meter
+from headcount.sweeps import head_grid
+
+TASK = random_task(8)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tiny("llama-gqa")
+
+
+@pytest.fixture(scope="module")
+def scores(model):
+    return hc.score(model, TASK, "patching")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("mode", ["keep", "mask"])
+def test_all_heads_explain_exactly_everything_and_none_exactly_nothing(family, mode):
+    model = tiny(family)
+    curve = hc.sweep(model, TASK, hc.score(model, TASK, "attribution"), ks=[3, 7], **{mode: "absolute"})
+    explained = curve.band().value
+    whole, none = (-1, 0) if mode == "keep" else (0, -1)
+    assert explained[whole] == 1.0
+    assert explained[none] == 0.0
+    assert (curve.ks[0], curve.ks[-1]) == (0, 12)
+
+
+@torch.no_grad()
+def test_the_ends_are_the_clean_and_the_counterfactual_run(model):
+    """Prompts of a pair end in the same token, so with no head of its own the answer position is the other prompt's."""
+    curve = hc.sweep(model, TASK, keep="chance", draws=1, ks=[])
+    for index, pair in enumerate(TASK.test):
+        for k, ids in ((0, pair.corrupt), (-1, pair.clean)):
+            logits = model.logits(torch.tensor([ids]))[0, -1]
+            wanted = float(logits[pair.answers[0]] - logits[pair.wrongs[0]])
+            assert curve.values["logit_diff"][0, k, index] == pytest.approx(wanted, abs=1e-4)
+
+
+def test_a_point_is_the_measurement_of_its_cut(model, scores):
+    curve = hc.sweep(model, TASK, scores, keep="signed", ks=[5], threshold=0)
+    keep = torch.zeros(1, 3, 4, dtype=torch.bool)
+    for layer, head in scores.order("signed")[:5]:
+        keep[0, layer, head] = True
+    filler = Filler.prepare(model, "counterfactual", pairs=TASK.test, reference=TASK.train)
+    wanted = Meter(model, TASK.test, filler).measure(keep)
+    for name, values in wanted.items():
+        np.testing.assert_allclose(curve.values[name][0, 1], values[0], atol=1e-5)
+    assert curve.ranking[:2] == tuple(f"a{layer}.h{head}" for layer, head in scores.order("signed")[:2])
+
+
+def test_masking_the_first_k_is_keeping_the_others(model, scores):
+    masked = hc.sweep(model, TASK, scores, mask="absolute", ks=[4], threshold=0)
+    by_hand = np.zeros((1, 3, 4))
+    for layer, head in scores.order("absolute")[:4]:
+        by_hand[0, layer, head] = -1  # last in the signed order
+    others = hc.HeadScores("m", "t", "by hand", "logit_diff", by_hand)
+    kept = hc.sweep(model, TASK, others, keep="signed", ks=[8], threshold=0)
+    np.testing.assert_allclose(masked.values["logit_diff"][0, 1], kept.values["logit_diff"][0, 1], atol=1e-5)
+
+
+def test_the_crossing_is_found_to_one_head(model, scores):
+    every = hc.sweep(model, TASK, scores, keep="absolute", ks="all")
+    coarse = hc.sweep(model, TASK, scores, keep="absolute", ks=[6])
+    needed = coarse.units_needed(0.9).value
+    before = coarse.ks[coarse.ks.index(needed) - 1]
+    assert needed - before == 1
+    assert every.band().value[needed] >= 0.9 > every.band().value[before]
+
+
+def test_chance_has_many_draws_and_its_interval_is_their_spread(model):
+    curve = hc.sweep(model, TASK, keep="chance", draws=7, ks=[4, 8], threshold=0)
+    assert curve.values["logit_diff"].shape == (7, 4, 8)
+    means = curve.values["logit_diff"].mean(2)
+    explained = (means - means[:, :1]) / (means[:, -1:] - means[:, :1])
+    band = curve.band()
+    np.testing.assert_allclose(band.value, explained.mean(0))
+    np.testing.assert_allclose(band.low, np.quantile(explained, 0.05, axis=0))
+    assert (band.high - band.low)[1] > 0
+    assert curve.ranking == ()
+
+
+def test_matched_chance_takes_as_many_heads_of_each_layer(model, scores):
+    from headcount.sweeps import _orders
+
+    ranked = scores.order("absolute")
+    for order in _orders(model, ranked, "chance-matched", draws=5, seed=0):
+        assert [layer for layer, _ in order] == [layer for layer, _ in ranked]
+        assert len(set(order)) == 12
+        assert order != ranked
+
+
+def test_grids():
+    assert head_grid(12, "all", 5) == list(range(13))
+    assert head_grid(12, [3, 3, 12], 5) == [0, 3, 12]
+    assert head_grid(270, "linear", 4) == [0, 90, 180, 270]
+    assert head_grid(100, "quadratic", 6) == [0, 4, 16, 36, 64, 100]
+    log = head_grid(270, "log", 12)
+    assert (log[:3], log[-1], len(log)) == ([0, 1, 2], 270, 12)
+    assert head_grid(4, "log", 50) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"keep": "absolute", "ks": [13]}, "between 0 and the model's 12 heads; 13 does not"),
+        ({"keep": "absolute", "ks": [-1]}, "-1 does not"),
+        ({"keep": "absolute", "ks": "logg"}, "no grid 'logg'"),
+        ({"keep": "absolut"}, "no order 'absolut'. Did you mean 'absolute'"),
+        ({"keep": "top", "mask": "top"}, "not both"),
+        ({"keep": "top", "fill": "mene"}, "no fill 'mene'"),
+        ({"keep": "top", "metric": "bleu"}, "no metric 'bleu'"),
+        ({"keep": "top", "positions": "some"}, "no positions 'some'"),
+        ({"keep": "chance", "draws": 0}, "at least 1 draw"),
+        ({"keep": "top", "points": 1}, "at least 2 points"),
+    ],
+)
+def test_bad_arguments_get_a_sentence(model, scores, arguments, words):
+    with pytest.raises(hc.HeadcountError, match=words):
+        hc.sweep(model, TASK, scores, **arguments)
+
+
+def test_an_order_needs_scores_of_the_same_model(model):
+    with pytest.raises(hc.HeadcountError, match="comes from scores, and none were given"):
+        hc.sweep(model, TASK)
+    other = hc.HeadScores("other", "t", "x", "logit_diff", np.zeros((1, 2, 2)))
+    with pytest.raises(hc.HeadcountError, match="scores are of 4 heads, but llama-gqa has 12"):
+        hc.sweep(model, TASK, other)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Curves worked out by hand
+
+
+def curve_of(by_pair, ks, mode="keep", model="m", draws=None):
+    values = np.array(by_pair, dtype=float).T[None] if draws is None else np.array(draws, dtype=float)
+    return hc.Curve(
+        model, "t", "T", "heads", "x", "absolute", mode, "zero", "logit_diff", tuple(ks), ks[-1], (),
+        {"logit_diff": values},
+    )  # fmt: skip
+
+
+def test_explained_effect_is_a_ratio_of_means():
+    curve = curve_of([[0, 1, 2], [0, 5, 10]], [0, 1, 2])
+    np.testing.assert_allclose(curve.band().value, [0, 0.5, 1])
+    np.testing.assert_allclose(curve.band("logit_diff").value, [0, 3, 6])
+
+
+def test_units_needed_is_the_first_k_that_reaches_the_threshold():
+    curve = curve_of([[0, 9.1, 5, 10]], [0, 3, 6, 9])
+    needed = curve.units_needed(0.9)
+    assert (needed.value, needed.low, needed.high) == (3, 3, 3)
+    assert str(needed) == "3 heads, 90 % interval 3 to 3"
+    assert curve.units_needed(0.95).value == 9
+
+
+def test_the_interval_of_units_needed_comes_from_resampled_pairs():
+    """Half of the pairs are there with 1 head, the other half with 2 only: the sample decides."""
+    curve = curve_of([[0, 10, 10]] * 5 + [[0, 8, 10]] * 5, [0, 1, 2])
+    needed = curve.units_needed(0.9)
+    assert (needed.value, needed.low, needed.high) == (1, 1, 2)
+    band = curve.band()
+    assert band.low[1] < 0.9 < band.high[1]
+    assert (band.low[0], band.high[0], band.low[2], band.high[2]) == (0, 0, 1, 1)
+
+
+def test_masking_needs_as_many_heads_as_take_the_effect_away():
+    curve = curve_of([[10, 6, 0.5, 0]], [0, 1, 2, 3], mode="mask")
+    assert curve.units_needed(0.9).value == 2
+    np.testing.assert_allclose(curve.band().value, [1, 0.6, 0.05, 0])
+
+
+def test_a_threshold_outside_its_range_is_refused():
+    with pytest.raises(hc.HeadcountError, match="above 0 and not above 1; this is 1.2"):
+        curve_of([[0, 1]], [0, 1]).units_needed(1.2)
+
+
+def test_a_task_without_an_effect_is_never_explained():
+    needed = curve_of([[1, 1, 1]], [0, 1, 2]).units_needed()
+    assert str(needed) == "not reached with all 2 heads"
+
+
+def test_a_ratio_says_which_model_needs_more():
+    dense, sparse = (
+        curve_of([[0, 5, 10]], [0, 50, 100], model="dense"),
+        curve_of([[0, 10, 10]], [0, 40, 100], model="sparse"),
+    )
+    for pair in ((dense, sparse), (sparse, dense)):
+        assert str(compare(*pair, 0.9)) == "dense needs 2.5x the heads of sparse"
+
+
+def test_curves_survive_saving(tmp_path, model, scores):
+    curve = hc.sweep(model, TASK, scores, ks=[2, 6])
+    loaded = hc.Curve.load(curve.save(tmp_path))
+    assert loaded.rows() == curve.rows()
+    assert loaded.provenance == curve.provenance
+    assert list(loaded.values) == list(curve.values)
+    assert len(loaded.to_frame()) == len(curve.ks) * 6
+    with pytest.raises(hc.HeadcountError, match="holds no whole curve.json"):
+        hc.Curve.load(tmp_path / "elsewhere")
