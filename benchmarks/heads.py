@@ -1,7 +1,7 @@
 """What head analysis costs, in multiples of one Hugging Face forward of the same prompts.
 
-Baseline and candidate run in turns in one process, so that whatever else the machine does hits both; the table shows the
-median of the ratios. Absolute times are not shown: they are of one machine on one day.
+Baseline and candidate run in turns in one process, so that whatever else the machine does hits both; the table shows
+the median of the ratios. Absolute times are not shown: they are of one machine on one day.
 """
 
 import platform
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def gpt2_small() -> tuple[hc.Model, list[hc.Pair], str]:
-    """GPT-2 small's shape with random weights, 8 x 16 tokens; the two prompts of a pair differ from the first token on."""
+    """GPT-2 small's shape with random weights, 8 x 16 tokens; the prompts of a pair differ from the first token on."""
     torch.manual_seed(0)
     model = hc.load(GPT2LMHeadModel(GPT2Config()), name="GPT-2 small size")
     clean, corrupt = torch.randint(50000, (2, 8, 16)).tolist()
@@ -124,8 +124,8 @@ def report(rows: list[Row]) -> str:
     lines = [
         "# What head analysis costs",
         "",
-        "In multiples of one Hugging Face forward of the same prompts (last position's logits only), measured in turns in",
-        f"one process: median of {ROUNDS} rounds, lowest and highest in brackets. `make bench` writes this page.",
+        "In multiples of one Hugging Face forward of the same prompts (last position's logits only), measured in turns",
+        f"in one process: median of {ROUNDS} rounds, lowest and highest in brackets. `make bench` writes this page.",
         "",
         f"{date.today().isoformat()}, headcount {hc.__version__}, torch {torch.__version__}, transformers"
         f" {transformers.__version__}, Python {platform.python_version()}, {THREADS} CPU threads, float32.",
@@ -139,8 +139,8 @@ def report(rows: list[Row]) -> str:
     ]
     lines += [
         "",
-        "A point costs less than a forward where many cuts share one: larger batches use the CPU better, positions that no",
-        "cut can reach are run once, and only the answer's row is unembedded.",
+        "A point costs less than a forward where many cuts share one: larger batches use the CPU better, positions",
+        "that no cut can reach are run once, and only the answer's row is unembedded.",
         "",
     ]
     return "\n".join(lines)

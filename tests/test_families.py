@@ -82,7 +82,7 @@ def test_all_heads_from_the_other_run_give_that_runs_logits_where_tokens_agree(m
 
 
 def test_the_self_check_passes(model):
-    verdicts = check(model)
+    verdicts = list(check(model))
     assert [v for v in verdicts if not v.passed] == []
     assert len(verdicts) == 6
 

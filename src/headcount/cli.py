@@ -52,11 +52,12 @@ def check(model: ModelArgument) -> None:
 
     loaded = _load(model)
     print(f"{loaded.name}: {type(loaded.hf).__name__}, {loaded.n_layers} layers of {loaded.n_heads} heads")
-    verdicts = check_model(loaded)
-    for verdict in verdicts:
-        print(f"{'ok    ' if verdict.passed else 'FAILED'}  {verdict.name} ({verdict.detail})")
-    failed = sum(not verdict.passed for verdict in verdicts)
-    print("All checks passed." if not failed else f"{failed} of {len(verdicts)} checks failed.")
+    passed = []
+    for verdict in check_model(loaded):
+        print(f"{'ok    ' if verdict.passed else 'FAILED'}  {verdict.name} ({verdict.detail})", flush=True)
+        passed.append(verdict.passed)
+    failed = passed.count(False)
+    print("All checks passed." if not failed else f"{failed} of {len(passed)} checks failed.")
     if failed:
         raise typer.Exit(1)
 
@@ -139,13 +140,17 @@ def _calm_libraries() -> None:
 
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
 def _load(name: str) -> "Model":
-    from .models import load
+    from .progress import waiting
 
-    return load(name)
+    with waiting(f"loading {name}"):
+        from .models import load
+
+        return load(name)
 
 
 def _print_study(result: "StudyResult") -> None:

@@ -8,7 +8,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 
 class Bar:
-    def __init__(self, progress: Progress, total: float | None) -> None:
+    def __init__(self, progress: Progress, total: float) -> None:
         self._progress = progress
         self._bar = progress.add_task("", total=total)
 
@@ -20,8 +20,19 @@ class Bar:
 
 
 @contextmanager
-def progress_bar(total: float | None, quiet: bool = False) -> Iterator[Bar]:
-    """`total` None shows a pulse instead of a share. Nothing is drawn where stderr is not a terminal."""
+def waiting(words: str) -> Iterator[None]:
+    """A spinner for work of unknown length."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(words):
+        yield
+
+
+@contextmanager
+def progress_bar(total: float, quiet: bool = False) -> Iterator[Bar]:
+    """Nothing is drawn where stderr is not a terminal."""
     console = Console(stderr=True)
     columns = (
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=28),

@@ -1,6 +1,6 @@
 """`headcount check MODEL`: does headcount do on this model what it says? One verdict a line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -19,25 +19,26 @@ class Verdict:
     detail: str
 
 
-@torch.no_grad()
-def check(model: Model) -> list[Verdict]:
-    """Try headcount out on a model, on random tokens. Needs no tokenizer and leaves the model as it was."""
+def check(model: Model) -> Iterator[Verdict]:
+    """Try headcount out on a model, on random tokens: verdicts as they come.
+
+    Needs no tokenizer and leaves the model as it was.
+    """
     clean, corrupt = _prompts(model)
     hooks = _hook_count(model.hf)
     checks: list[Callable[[Model, Tensor, Tensor], tuple[bool, str]]] = [
         _same_logits, _same_last_logits, _all_from_other_run, _zero_is_zeroed_weight, _prefix_is_reused,
     ]  # fmt: skip
-    verdicts = []
     for test in checks:
         title = (test.__doc__ or "").strip()
         try:
-            passed, detail = test(model, clean, corrupt)
+            with torch.no_grad():
+                passed, detail = test(model, clean, corrupt)
         except Exception as error:  # A self-test reports whatever goes wrong, as a verdict.
             passed, detail = False, f"{type(error).__name__}: {error}"
-        verdicts.append(Verdict(title, passed, detail))
+        yield Verdict(title, passed, detail)
     left = _hook_count(model.hf) - hooks
-    verdicts.append(Verdict("no hook is left behind", left == 0, f"{left} left"))
-    return verdicts
+    yield Verdict("no hook is left behind", left == 0, f"{left} left")
 
 
 def _prompts(model: Model) -> tuple[Tensor, Tensor]:

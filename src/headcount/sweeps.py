@@ -1,6 +1,7 @@
 """Keep or mask heads in an order, more and more of them, and measure what is left: order + grid + cut -> `Curve`."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,9 +10,10 @@ from torch import Tensor
 from .curves import Curve, Mode
 from .cuts import POSITIONS, Filler, Head, Positions, head_name
 from .errors import HeadcountError, did_you_mean
-from .measure import MAX_TOKENS, Advance, Meter, Values, silent
+from .measure import MAX_TOKENS, Advance, Meter, Values
 from .metrics import metric_named
 from .models import Model
+from .progress import progress_bar
 from .provenance import provenance
 from .scores.result import HeadScores
 from .tasks.pairs import Task
@@ -38,7 +40,7 @@ def sweep(
     draws: int = 20,
     seed: int = 0,
     max_tokens: int = MAX_TOKENS,
-    advance: Advance = silent,
+    advance: Advance | None = None,
 ) -> Curve:
     """Measure the test split of a task with k heads kept (or masked), for growing k.
 
@@ -53,6 +55,7 @@ def sweep(
       share of all heads that `precision` allows. Chance orders get one round of points. 0 leaves the grid as it is.
     - `fill`, `positions`: what a removed head carries, and where (see `cuts.py`). `mean` is that of the train split.
     - `draws`: how many random orders.
+    - `advance`: told how many prompts have been run. Without it a bar is shown in a terminal.
     """
     mode, order = _mode_and_order(keep, mask)
     if order != "chance" and scores is None:
@@ -69,33 +72,47 @@ def sweep(
     filler = Filler.prepare(
         model, fill, pairs=task.split("test"), reference=task.train, seed=seed, max_tokens=max_tokens
     )
-    meter = Meter(model, task.test, filler, positions=positions, max_tokens=max_tokens, advance=advance)
-
-    def measured(numbers: Sequence[int]) -> Values:
-        """Metric -> [order, k, pair]. Orders begin and end with the same cuts, so each different one is run once."""
-        keeps = torch.stack([_kept(model, heads, k, mode) for heads in orders for k in numbers])
-        different, place = keeps.unique(dim=0, return_inverse=True)
-        found = meter.measure(different)
-        return {name: value[place.numpy()].reshape(len(orders), len(numbers), -1) for name, value in found.items()}
-
     arguments = {
         "keep": keep, "mask": mask, "ks": ks if isinstance(ks, str) else list(ks), "points": points,
         "threshold": threshold, "precision": precision, "fill": fill, "positions": positions,
         "draws": len(orders), "seed": seed,
     }  # fmt: skip
-    curve = Curve(
-        model=model.name, task=task.name, title=task.title, units="heads",
-        method="chance" if scores is None else scores.method, order=order, mode=mode, fill=fill,
-        metric=metric or task.metric, ks=tuple(grid), total=model.head_count,
-        ranking=() if order.startswith("chance") else tuple(head_name(head) for head in orders[0]),
-        values=measured(grid), provenance=provenance(model, task, arguments),
-    )  # fmt: skip
-    chance = order.startswith("chance")
-    rounds, at_once = (1, REFINE_AT_ONCE // 2) if chance else (model.head_count, REFINE_AT_ONCE)
-    while threshold and rounds and (missing := around_crossing(curve, threshold, precision, at_once)):
-        curve = _with_points(curve, missing, measured(missing))
-        rounds -= 1
+    facts: dict[str, Any] = {
+        "model": model.name, "task": task.name, "title": task.title, "units": "heads",
+        "method": "chance" if scores is None else scores.method, "order": order, "mode": mode, "fill": fill,
+        "metric": metric or task.metric, "total": model.head_count,
+        "ranking": () if order.startswith("chance") else tuple(head_name(head) for head in orders[0]),
+        "provenance": provenance(model, task, arguments),
+    }  # fmt: skip
+    cost = points_to_measure(model.head_count, ks, points, order, draws) * len(task.test)
+    with progress_bar(cost, quiet=advance is not None) as bar:
+        bar.describe(f"{model.name} · {task.name} · {order}")
+        meter = Meter(
+            model, task.test, filler, positions=positions, max_tokens=max_tokens, advance=advance or bar.advance
+        )
+        curve = Curve(**facts, ks=tuple(grid), values=_measured(model, meter, orders, grid, mode))
+        chance = order.startswith("chance")
+        rounds, at_once = (1, REFINE_AT_ONCE // 2) if chance else (model.head_count, REFINE_AT_ONCE)
+        while threshold and rounds and (missing := around_crossing(curve, threshold, precision, at_once)):
+            curve = _with_points(curve, missing, _measured(model, meter, orders, missing, mode))
+            rounds -= 1
     return curve
+
+
+def points_to_measure(total: int, ks: str | Sequence[int], points: int, order: str, draws: int) -> int:
+    """How many cuts a sweep will run, as far as can be told before it."""
+    grid = len(head_grid(total, ks, points))
+    if order.startswith("chance"):
+        return (grid - 2 + REFINE_AT_ONCE // 2) * draws + 2
+    return grid + REFINE_AT_ONCE
+
+
+def _measured(model: Model, meter: Meter, orders: list[list[Head]], ks: Sequence[int], mode: Mode) -> Values:
+    """Metric -> [order, k, pair]. Orders begin and end with the same cuts, so each different one is run once."""
+    keeps = torch.stack([_kept(model, heads, k, mode) for heads in orders for k in ks])
+    different, place = keeps.unique(dim=0, return_inverse=True)
+    found = meter.measure(different)
+    return {name: value[place.numpy()].reshape(len(orders), len(ks), -1) for name, value in found.items()}
 
 
 def head_grid(total: int, ks: str | Sequence[int], points: int) -> list[int]:

@@ -81,11 +81,14 @@ def score(
     - `positions`: `all`, or `last` for the last prompt token only.
     - `steps`: points on the path of `attribution-ig`.
 
+    A bar is shown in a terminal, unless `advance` is given, which is told how many prompts have been run.
+
     A positive score says that keeping the head raises the metric.
     """
     from ..cuts import POSITIONS, Filler
-    from ..measure import MAX_TOKENS, silent
+    from ..measure import MAX_TOKENS
     from ..metrics import metric_named
+    from ..progress import progress_bar
     from ..provenance import provenance
     from .result import HeadScores
 
@@ -100,8 +103,11 @@ def score(
     max_tokens = max_tokens or MAX_TOKENS
     side: Any = chosen.side
     filler = Filler.prepare(model, fill, pairs=pairs, reference=pairs, side=side, seed=seed, max_tokens=max_tokens)
-    settings = Settings(metric, filler, positions, steps, seed, max_tokens, advance or silent)
-    values = chosen.function()(model, pairs, settings)
+    cost = chosen.forwards(model.head_count, steps) * len(pairs)
+    with progress_bar(cost, quiet=advance is not None) as bar:
+        bar.describe(f"{model.name} · {task.name} · {method}")
+        settings = Settings(metric, filler, positions, steps, seed, max_tokens, advance or bar.advance)
+        values = chosen.function()(model, pairs, settings)
     arguments = {"metric": metric, "fill": fill, "positions": positions, "steps": steps, "seed": seed}
     return HeadScores(
         model=model.name, task=task.name, method=method, metric=metric,

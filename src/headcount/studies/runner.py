@@ -5,7 +5,7 @@
 Finished jobs are found in the cache by the hash of what defines them, so a killed run goes on where it stopped.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,14 @@ from ..cuts import Fill
 from ..measure import MAX_TOKENS
 from ..metrics import metric_named
 from ..models import Model, load
-from ..progress import Bar, progress_bar
+from ..progress import Bar, progress_bar, waiting
 from ..provenance import versions
 from ..scores import method_named, score
 from ..scores.result import HeadScores
-from ..sweeps import REFINE_AT_ONCE, head_grid, sweep
+from ..sweeps import points_to_measure, sweep
 from ..tasks import task as make_task
 from ..tasks.pairs import Task
-from .jobs import Job
+from .jobs import Job, R
 from .outputs import write_outputs
 from .spec import Panel, Study, read_study
 
@@ -70,29 +70,40 @@ def run(
         Fill.parse(panel.fill)
         if panel.metric:
             metric_named(panel.metric)
-    curves: dict[tuple[int, str, str], Curve] = {}
-    scores: dict[tuple[int, str], HeadScores] = {}
-    counts = {"computed": 0, "cached": 0}
+    found: dict[tuple[int, str], tuple[HeadScores, list[Curve]]] = {}
+    ledger = _Ledger()
     for name in read.models:
-        model = loader(name)
-        work = [
-            _PanelWork(index, panel, model, _task(panel, model))
-            for index, panel in enumerate(read.panels)
-            if name in panel.models
-        ]
-        with progress_bar(sum(part.cost() for part in work), quiet) as bar:
-            for part in work:
-                scores[part.index, name] = part.scores(bar, counts)
-                for curve in part.curves(scores[part.index, name], bar, counts):
-                    curves[part.index, name, curve.order] = curve
+        found |= _run_model(read, name, loader, ledger, quiet)
     # In the order of the study, whatever the order of the work.
-    drawn = [
-        [curves[index, name, order] for name in panel.models for order in panel.orders]
-        for index, panel in enumerate(read.panels)
-    ]
-    listed = [scores[index, name] for index, panel in enumerate(read.panels) for name in panel.models]
-    summary = write_outputs(folder, read, drawn, listed)
-    return StudyResult(read, tuple(c for curves in drawn for c in curves), tuple(listed), folder, summary, **counts)
+    panels = [[found[index, name] for name in panel.models] for index, panel in enumerate(read.panels)]
+    curves = [[curve for _, own in panel for curve in own] for panel in panels]
+    scores = [own for panel in panels for own, _ in panel]
+    return StudyResult(
+        study=read, curves=tuple(curve for panel in curves for curve in panel), scores=tuple(scores), folder=folder,
+        summary=write_outputs(folder, read, curves, scores), computed=ledger.computed, cached=ledger.cached,
+    )  # fmt: skip
+
+
+def _run_model(
+    study: Study, name: str, loader: Loader, ledger: "_Ledger", quiet: bool
+) -> dict[tuple[int, str], tuple[HeadScores, list[Curve]]]:
+    """All panels of one model, which is loaded once and gone when its curves are there: (panel, model) -> results."""
+    with waiting(f"loading {name}"):
+        model = loader(name)
+        if sum(Path(other).name == model.name for other in study.models) > 1:
+            model = replace(model, name=name)  # two folders of the same name
+        _ = model.fingerprint  # takes a moment for large models
+    work = {
+        index: _PanelWork(panel, model, _task(panel, model))
+        for index, panel in enumerate(study.panels)
+        if name in panel.models
+    }
+    found = {}
+    with progress_bar(sum(part.cost() for part in work.values()), quiet) as bar:
+        for index, part in work.items():
+            scores = part.scores(bar, ledger)
+            found[index, name] = scores, [part.curve(order, scores, bar, ledger) for order in part.panel.orders]
+    return found
 
 
 def _task(panel: Panel, model: Model) -> Task:
@@ -100,46 +111,63 @@ def _task(panel: Panel, model: Model) -> Task:
     return replace(made, title=panel.title or made.title, metric=panel.metric or made.metric)
 
 
+@dataclass
+class _Ledger:
+    """What was computed and what was found."""
+
+    computed: int = 0
+    cached: int = 0
+
+    def result(self, job: Job, kind: type[R], compute: Callable[[], R], skipped: Callable[[], None]) -> R:
+        if job.finished():
+            self.cached += 1
+            skipped()
+        else:
+            self.computed += 1
+        return job.result(kind, compute)
+
+
 @dataclass(frozen=True)
 class _PanelWork:
     """The jobs of one panel and one model."""
 
-    index: int
     panel: Panel
     model: Model
     task: Task
 
-    def scores(self, bar: Bar, counts: dict[str, int]) -> HeadScores:
+    def scores(self, bar: Bar, ledger: _Ledger) -> HeadScores:
         panel = self.panel
         settings: dict[str, Any] = {
             "metric": self.task.metric, "fill": panel.fill, "positions": panel.positions, "steps": panel.steps,
             "seed": panel.seed,
         }  # fmt: skip
-        job = self._job("score", method=panel.method, **settings)
-        compute = lambda: score(self.model, self.task, panel.method, advance=self._advance(bar), **settings)  # noqa: E731
         bar.describe(f"{self.model.name} · {self.task.name} · {panel.method}")
-        found: HeadScores = self._result(job, HeadScores, compute, bar, counts, self._score_cost())
+        found = ledger.result(
+            self._job("score", method=panel.method, **settings),
+            HeadScores,
+            lambda: score(self.model, self.task, panel.method, advance=self._advance(bar), **settings),
+            skipped=lambda: bar.advance(self._score_cost()),
+        )
         return replace(found, model=self.model.name, task=self.task.name)
 
-    def curves(self, scores: HeadScores, bar: Bar, counts: dict[str, int]) -> Iterator[Curve]:
+    def curve(self, order: str, scores: HeadScores, bar: Bar, ledger: _Ledger) -> Curve:
         panel = self.panel
-        for order in panel.orders:
-            settings: dict[str, Any] = {
-                panel.mode: order, "ks": panel.ks, "points": panel.points, "threshold": panel.threshold,
-                "precision": panel.precision, "fill": panel.fill,
-                 "positions": panel.positions, "metric": self.task.metric, "draws": panel.draws,
-                "seed": panel.seed,
-            }  # fmt: skip
-            own_scores = None if order == "chance" else scores
-            job = self._job("sweep", scores=None if own_scores is None else own_scores.values.tolist(), **settings)
-
-            def compute(own_scores: HeadScores | None = own_scores, settings: dict[str, Any] = settings) -> Curve:
-                return sweep(self.model, self.task, own_scores, advance=self._advance(bar), **settings)
-
-            bar.describe(f"{self.model.name} · {self.task.name} · {order}")
-            found: Curve = self._result(job, Curve, compute, bar, counts, self._sweep_cost(order))
-            method = found.method if own_scores is None else scores.method
-            yield replace(found, model=self.model.name, task=self.task.name, title=self.task.title, method=method)
+        ordered_by = None if order == "chance" else scores
+        settings: dict[str, Any] = {
+            panel.mode: order, "ks": panel.ks, "points": panel.points, "threshold": panel.threshold,
+            "precision": panel.precision, "fill": panel.fill, "positions": panel.positions,
+            "metric": self.task.metric, "draws": panel.draws, "seed": panel.seed,
+        }  # fmt: skip
+        bar.describe(f"{self.model.name} · {self.task.name} · {order}")
+        found = ledger.result(
+            self._job("sweep", scores=ordered_by and ordered_by.values.tolist(), **settings),
+            Curve,
+            lambda: sweep(self.model, self.task, ordered_by, advance=self._advance(bar), **settings),
+            skipped=lambda: bar.advance(self._sweep_cost(order)),
+        )
+        # Names are not part of what defines a job: the same weights may be called differently today.
+        method = scores.method if ordered_by else found.method
+        return replace(found, model=self.model.name, task=self.task.name, title=self.task.title, method=method)
 
     def _job(self, kind: str, **settings: Any) -> Job:
         """All that a result depends on: model, prompts, settings, versions, and how prompts share a forward."""
@@ -151,16 +179,6 @@ class _PanelWork:
             }
         )  # fmt: skip
 
-    def _result(
-        self, job: Job, kind: Any, compute: Callable[[], Any], bar: Bar, counts: dict[str, int], cost: float
-    ) -> Any:
-        if job.finished():
-            counts["cached"] += 1
-            bar.advance(cost)
-        else:
-            counts["computed"] += 1
-        return job.result(kind, compute)
-
     def cost(self) -> float:
         """In tokens, for the progress bar."""
         return self._score_cost() + sum(self._sweep_cost(order) for order in self.panel.orders)
@@ -170,11 +188,8 @@ class _PanelWork:
         return cost * sum(len(pair.clean) for pair in self.task.train)
 
     def _sweep_cost(self, order: str) -> float:
-        points = len(head_grid(self.model.head_count, self.panel.ks, self.panel.points))
-        if order.startswith("chance"):
-            points = (points - 2 + REFINE_AT_ONCE // 2) * self.panel.draws + 2
-        else:
-            points += REFINE_AT_ONCE
+        panel = self.panel
+        points = points_to_measure(self.model.head_count, panel.ks, panel.points, order, panel.draws)
         return points * sum(len(pair.clean) for pair in self.task.test)
 
     def _advance(self, bar: Bar) -> Callable[[int], None]:
