@@ -135,7 +135,10 @@ def _draw_threshold(
             ax.plot([needed, needed], [level, height - 0.01], color=colour, linewidth=0.7, zorder=1)
             # Labels lean inwards, so that none runs out of the panel.
             side = "left" if needed < 0.2 * total else "right" if needed > 0.8 * total else "center"
-            ax.text(needed, height, f"{needed}", fontsize=8, color=colour, ha=side, va="bottom", fontweight="bold")
+            ax.text(
+                needed, height, f"{needed}", fontsize=8, color=colour, ha=side, va="bottom", fontweight="bold",
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6}, zorder=6,
+            )  # fmt: skip
 
 
 def ratio_of_models(curves: Sequence[Curve], threshold: float) -> Ratio | None:

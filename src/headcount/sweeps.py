@@ -30,7 +30,7 @@ def sweep(
     *,
     keep: str | None = None,
     mask: str | None = None,
-    ks: str | Sequence[int] = "log",
+    ks: str | Sequence[int] = "quadratic",
     points: int = 24,
     threshold: float = 0.9,
     precision: float = 0.0,
