@@ -8,8 +8,9 @@ import headcount as hc
 from families import FAMILIES, random_task, tiny
 from headcount.cuts import head_values, mix_inputs, visit_heads
 from headcount.measure import Meter
+from headcount.models.norms import NormParts
 from headcount.scores import METHODS
-from headcount.scores.direct import NormParts, inputs_of
+from headcount.scores.direct import inputs_of
 
 TASK = random_task()
 GRADIENT_FAMILIES = ("gpt2", "gpt_neox", "llama-gqa", "olmo2", "gemma2")

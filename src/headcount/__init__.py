@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .models import Model as Model
     from .models import load as load
     from .models import register_family as register_family
+    from .scores import EdgeScores as EdgeScores
     from .scores import HeadScores as HeadScores
     from .scores import register_method as register_method
     from .scores import score as score
@@ -45,6 +46,7 @@ _HOME = {
     "Model": "models",
     "load": "models",
     "register_family": "models",
+    "EdgeScores": "scores.result",
     "HeadScores": "scores.result",
     "register_method": "scores",
     "score": "scores",

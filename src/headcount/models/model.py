@@ -59,6 +59,7 @@ class Model:
         logits: Tensor = self.hf(input_ids=ids, attention_mask=attention_mask, use_cache=False).logits
         return logits
 
+    @torch.no_grad()
     def read_prefix(self, ids: Tensor) -> Any:
         """The keys and values of a prefix, to be handed to `last_logits` by any number of runs that begin with it."""
         cache = DynamicCache(config=self.hf.config)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..models import Model
     from ..tasks.pairs import Task
     from .method import ScoreFunction
+    from .result import EdgeScores as EdgeScores
     from .result import HeadScores as HeadScores
 
 METHODS: dict[str, Method] = {
@@ -38,6 +39,15 @@ METHODS: dict[str, Method] = {
         ),
         Method("induction", "attention to what followed it, on random tokens said twice", "1", "patterns:induction"),
         Method("chance", "random numbers, the order to beat", "0", "chance:chance"),
+        Method("eap", "edge patching to first order, all edges at once", "3", "edge_attribution:eap", units="edges"),
+        Method(
+            "eap-ig", "the same with the gradient averaged between the two prompts", "1 + 2·S",
+            "edge_attribution:eap_ig", units="edges",
+        ),
+        Method(
+            "eap-clean-corrupted", "the same with the gradient averaged over the two prompts", "4",
+            "edge_attribution:eap_clean_corrupted", units="edges",
+        ),
     )
 }  # fmt: skip
 
@@ -70,8 +80,8 @@ def score(
     seed: int = 0,
     max_tokens: int | None = None,
     advance: "Advance | None" = None,
-) -> "HeadScores":
-    """Score every head on the train split of a task.
+) -> "HeadScores | EdgeScores":
+    """Score every head, or every edge, on the train split of a task.
 
     **Arguments:**
 
@@ -90,7 +100,7 @@ def score(
     from ..metrics import metric_named
     from ..progress import progress_bar
     from ..provenance import provenance
-    from .result import HeadScores
+    from .result import EdgeScores, HeadScores
 
     chosen = method_named(method)
     metric = metric or task.metric
@@ -99,6 +109,10 @@ def score(
         raise HeadcountError(f"There are no positions {positions!r}. Known: {', '.join(POSITIONS)}.")
     if steps < 1:
         raise HeadcountError(f"An integrated gradient needs at least 1 step; steps is {steps}.")
+    if chosen.units == "edges" and (fill, positions) != ("counterfactual", "all"):
+        raise HeadcountError(
+            f"{method} scores edges with counterfactual fill at all positions; this is {fill}, {positions}."
+        )
     pairs = task.split("train")
     max_tokens = max_tokens or MAX_TOKENS
     side: Any = chosen.side
@@ -109,8 +123,24 @@ def score(
         settings = Settings(metric, filler, positions, steps, seed, max_tokens, advance or bar.advance)
         values = chosen.function()(model, pairs, settings)
     arguments = {"metric": metric, "fill": fill, "positions": positions, "steps": steps, "seed": seed}
-    return HeadScores(
-        model=model.name, task=task.name, method=method, metric=metric,
-        by_pair=values.cpu().double().numpy().astype("float64"),
-        provenance=provenance(model, task, arguments),
-    )  # fmt: skip
+    facts = {"model": model.name, "task": task.name, "method": method, "metric": metric}
+    origin = provenance(model, task, arguments)
+    found = values.cpu().double().numpy()
+    if chosen.units == "edges":
+        from ..models.wiring import find_wiring
+
+        return EdgeScores(**facts, graph=find_wiring(model).graph, values=found, provenance=origin)
+    return HeadScores(**facts, by_pair=found, provenance=origin)
+
+
+def score_heads(model: "Model", task: "Task", method: str, **options: Any) -> "HeadScores":
+    """`score` by a method whose units are heads."""
+    from .result import HeadScores
+
+    found = score(model, task, method, **options)
+    if not isinstance(found, HeadScores):
+        heads = [name for name, known in METHODS.items() if known.units == "heads"]
+        raise HeadcountError(
+            f"{method!r} scores {METHODS[method].units}, and heads are wanted. Use {', '.join(heads)}."
+        )
+    return found

@@ -12,7 +12,6 @@ several right or wrong tokens, the best of each side on the clean prompt count, 
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -21,6 +20,7 @@ from torch import Tensor, nn
 from ..cuts import visit_heads
 from ..errors import HeadcountError
 from ..models import Model
+from ..models.norms import NormParts
 from ..tasks.pairs import Batch, Pair
 from .gradients import by_batch
 from .method import Settings
@@ -68,39 +68,6 @@ def direct(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
     return by_batch(model, pairs, settings, 1, score)
 
 
-@dataclass(frozen=True)
-class NormParts:
-    """The linear part of a LayerNorm or RMSNorm, found by trying it out, whatever it calls its parameters."""
-
-    module: nn.Module
-    gain: Tensor
-    bias: Tensor
-    centres: bool
-
-    @classmethod
-    @torch.no_grad()
-    def probe(cls, module: nn.Module, like: Tensor) -> "NormParts":
-        """±1 in turn has mean 0 and variance 1, so a norm answers with ±gain + bias."""
-        like = next(module.parameters(), like)  # OLMo's norm has no parameters of its own
-        signs = torch.ones(_width(module), dtype=like.dtype, device=like.device)
-        signs[1::2] = -1
-        big = 1e4 * signs  # large against the norm's epsilon
-        up, down = module(big), module(-big)
-        constant = module(torch.full_like(signs, 1e4))
-        gain, bias = (up - down) / 2 * signs, (up + down) / 2
-        return cls(module, gain, bias, centres=bool((constant - bias).norm() < 0.01 * gain.norm()))
-
-    def share(self, part: Tensor, whole: Tensor) -> Tensor:
-        """What `part` [pair, head, d_model] becomes in the norm of `whole` [pair, d_model], of which it is a term."""
-        turned = self.gain * self._centred(whole)
-        scale = turned.norm(dim=-1) / (self.module(whole) - self.bias).norm(dim=-1)
-        share: Tensor = self.gain * self._centred(part) / scale[:, None, None]
-        return share
-
-    def _centred(self, x: Tensor) -> Tensor:
-        return x - x.mean(-1, keepdim=True) if self.centres else x
-
-
 @contextmanager
 def inputs_of(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
     """Collect what enters some modules, in the order in which they run."""
@@ -112,14 +79,6 @@ def inputs_of(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-def _width(module: nn.Module) -> int:
-    for name in ("weight", "normalized_shape"):
-        found = getattr(module, name, None)
-        if found is not None:
-            return int(found.shape[0] if isinstance(found, Tensor) else found[-1])
-    raise HeadcountError(f"The width of the norm {type(module).__name__} was not found.")
 
 
 def _best_id(logits: Tensor, ids: Tensor) -> Tensor:

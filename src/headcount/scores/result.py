@@ -1,6 +1,6 @@
-"""The scores of all heads, with the spread over pairs and where they come from."""
+"""Scores of all heads or of all edges, and where they come from."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..graph import Edge, Graph
 from ..results import frame, load_result, save_result
 
 Order = Literal["signed", "absolute"]
@@ -63,3 +64,49 @@ class HeadScores:
     def load(cls, folder: str | Path) -> "HeadScores":
         arrays, facts = load_result(folder, "scores")
         return cls(by_pair=arrays["by_pair"], **facts)
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeScores:
+    """One number an edge: positive says that keeping the edge raises the metric."""
+
+    model: str
+    task: str
+    method: str
+    metric: str
+    graph: Graph
+    values: NDArray[np.float64]
+    """[writer, reader], mean over pairs; 0 where there is no edge."""
+    provenance: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def order(self, by: Order = "absolute") -> list[Edge]:
+        """Edges (writer, reader) from the first to be kept to the last, as `HeadScores.order`."""
+        edges = np.argwhere(self.graph.real)
+        found = self.values[self.graph.real]
+        ranked = np.argsort(-(found if by == "signed" else np.abs(found)), kind="stable")
+        return [(int(writer), int(reader)) for writer, reader in edges[ranked]]
+
+    def rows(self) -> list[dict[str, Any]]:
+        facts = {"model": self.model, "task": self.task, "method": self.method, "metric": self.metric}
+        names = self.graph.writers, self.graph.readers
+        return [
+            {**facts, "writer": names[0][f], "reader": names[1][b], "score": float(self.values[f, b])}
+            for f, b in np.argwhere(self.graph.real)
+        ]
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame, a row an edge."""
+        return frame(self.rows())
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `edge-scores.safetensors` and `edge-scores.json`, the latter with the names of writers and readers."""
+        facts = {key: value for key, value in vars(self).items() if key not in ("graph", "values")}
+        shape = {field.name: getattr(self.graph, field.name) for field in fields(Graph)}
+        names = {"writers": list(self.graph.writers), "readers": list(self.graph.readers)}
+        return save_result(folder, "edge-scores", {"values": self.values}, {**facts, "graph": shape, **names})
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "EdgeScores":
+        arrays, facts = load_result(folder, "edge-scores")
+        kept = {key: value for key, value in facts.items() if key not in ("graph", "writers", "readers")}
+        return cls(graph=Graph(**facts["graph"]), values=arrays["values"], **kept)

@@ -18,7 +18,7 @@ from ..metrics import metric_named
 from ..models import Model, load
 from ..progress import Bar, progress_bar, waiting
 from ..provenance import versions
-from ..scores import method_named, score
+from ..scores import method_named, score_heads
 from ..scores.result import HeadScores
 from ..sweeps import points_to_measure, sweep
 from ..tasks import task as make_task
@@ -145,7 +145,7 @@ class _PanelWork:
         found = ledger.result(
             self._job("score", method=panel.method, **settings),
             HeadScores,
-            lambda: score(self.model, self.task, panel.method, advance=self._advance(bar), **settings),
+            lambda: score_heads(self.model, self.task, panel.method, advance=self._advance(bar), **settings),
             skipped=lambda: bar.advance(self._score_cost()),
         )
         return replace(found, model=self.model.name, task=self.task.name)

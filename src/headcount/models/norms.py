@@ -1,0 +1,59 @@
+"""LayerNorm and RMSNorm taken apart, whatever a family calls their parameters.
+
+    norm(x) = gain * centred(x) / scale(x) + bias
+
+where RMSNorm does not centre and has no bias. Given the scale, a norm is linear, so a term of a sum has a share in the
+norm of the sum.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import HeadcountError
+
+
+@dataclass(frozen=True)
+class NormParts:
+    """The linear part of a norm, found by trying it out."""
+
+    module: nn.Module
+    gain: Tensor
+    bias: Tensor
+    centres: bool
+
+    @classmethod
+    @torch.no_grad()
+    def probe(cls, module: nn.Module, like: Tensor) -> "NormParts":
+        """±1 in turn has mean 0 and variance 1, so a norm answers with ±gain + bias."""
+        like = next(module.parameters(), like)  # OLMo's norm has no parameters of its own
+        signs = torch.ones(_width(module), dtype=like.dtype, device=like.device)
+        signs[1::2] = -1
+        big = 1e4 * signs  # large against the norm's epsilon
+        up, down = module(big), module(-big)
+        constant = module(torch.full_like(signs, 1e4))
+        gain, bias = (up - down) / 2 * signs, (up + down) / 2
+        return cls(module, gain, bias, centres=bool((constant - bias).norm() < 0.01 * gain.norm()))
+
+    def share(self, part: Tensor, whole: Tensor) -> Tensor:
+        """What `part` [..., term, d_model] becomes in the norm of `whole` [..., d_model], of which it is a term."""
+        share: Tensor = self.gain * self.centred(part) / self.scale(whole)[..., None, None]
+        return share
+
+    def scale(self, x: Tensor) -> Tensor:
+        """What the norm divides by, [...]."""
+        turned = self.gain * self.centred(x)
+        scale: Tensor = turned.norm(dim=-1) / (self.module(x) - self.bias).norm(dim=-1)
+        return scale
+
+    def centred(self, x: Tensor) -> Tensor:
+        return x - x.mean(-1, keepdim=True) if self.centres else x
+
+
+def _width(module: nn.Module) -> int:
+    for name in ("weight", "normalized_shape"):
+        found = getattr(module, name, None)
+        if found is not None:
+            return int(found.shape[0] if isinstance(found, Tensor) else found[-1])
+    raise HeadcountError(f"The width of the norm {type(module).__name__} was not found.")

@@ -1,0 +1,204 @@
+"""Edge attribution against reference numbers, and against finite differences of one edge on every family."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+from torch import nn
+
+import headcount as hc
+from families import FAMILIES, random_task, tiny
+from headcount.edge_trace import traced
+from headcount.models.wiring import find_wiring
+
+GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"
+TASK = random_task()
+
+
+@pytest.fixture(scope="module")
+def golden_task():
+    raw = json.loads((GOLDEN / "pairs.json").read_text())
+    listed = zip(raw["clean"], raw["corrupt"], raw["answer"], raw["wrong"], strict=True)
+    made = tuple(hc.Pair(tuple(c), tuple(x), (a,), (w,)) for c, x, a, w in listed)
+    return hc.Task("golden", "Golden", "logit_diff", made, made)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-8), (torch.float32, 1e-5)])
+@pytest.mark.parametrize(
+    ("method", "steps", "name"),
+    [
+        ("eap", 5, "eap"),
+        ("eap-ig", 5, "eap_ig_inputs_5"),
+        ("eap-ig", 20, "eap_ig_inputs_20"),
+        ("eap-clean-corrupted", 5, "clean_corrupted"),
+    ],
+)
+def test_reference_numbers(golden_task, dtype, tolerance, method, steps, name):
+    wanted = load_file(GOLDEN / "scores.safetensors")
+    scores = hc.score(hc.load(GOLDEN, dtype=dtype), golden_task, method, steps=steps)
+    # The reference says what corrupting an edge does; ours what keeping it does.
+    np.testing.assert_allclose(scores.values, -wanted[name], atol=tolerance * np.abs(wanted[name]).max(), rtol=0)
+    assert np.array_equal(scores.graph.real, wanted["real_edge_mask"].astype(bool))
+
+
+def run(model, ids):
+    """What a plain run writes, [writer, position, d], and sees before each norm."""
+    wiring = find_wiring(model)
+    with torch.no_grad(), traced(model, wiring) as trace:
+        model.logits(ids)
+        return trace.written(model, wiring), trace
+
+
+def metric_with_one_reader_moved(model, pair, reader, shift):
+    """The clean run, in which one reader alone sees its stream moved by `shift` [position, d]."""
+    wiring, ids = find_wiring(model), torch.tensor([pair.clean])
+    name = wiring.graph.readers[reader]
+    _, trace = run(model, ids)
+
+    def seen(norm, stream):
+        moved = stream.flatten(0, -2) + shift
+        return moved if norm is None else norm.module(moved)
+
+    if name == "logits":
+        module, change = wiring.final_norm.module, lambda module, args, output: module.forward(args[0] + shift)
+    elif name.startswith("m"):
+        layer = wiring.layers[int(name[1:])]
+        moved = seen(layer.mlp_norm, trace.mlp_stream[int(name[1:])])
+        module, change = layer.mlp_in, lambda module, args, output: module.forward(moved.view_as(args[0]))
+    else:
+        index, head = (int(part) for part in name[1:].split("<")[0].split(".h"))
+        layer = wiring.layers[index]
+        projection = layer.projections[name[-2]]
+        moved = seen(layer.attention_norm, trace.attention_stream[index])
+        module = projection.module
+
+        def change(module, args, output):
+            output = output.clone()
+            rows = projection.rows[head]
+            output[0][:, rows] = module.forward(moved)[:, rows]
+            return output
+
+    handle = module.register_forward_hook(change)
+    try:
+        with torch.no_grad():
+            logits = model.logits(ids)[0, -1]
+    finally:
+        handle.remove()
+    return float(logits[pair.answers[0]] - logits[pair.wrongs[0]])
+
+
+def some_edges(graph, rng, n=14):
+    """Random real edges, with each kind of reader among them."""
+    real = np.argwhere(graph.real)
+    chosen = [tuple(edge) for edge in real[rng.choice(len(real), n, replace=False)]]
+    for kind in ("<q>", "<k>", "<v>", "m2", "logits"):
+        of_kind = [edge for edge in real if kind in graph.readers[edge[1]]]
+        chosen.append(tuple(of_kind[rng.integers(len(of_kind))]))
+    return chosen
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_eap_equals_finite_differences_of_one_edge(family):
+    model = tiny(family, torch.float64)
+    pair = TASK.train[0]
+    scores = hc.score(model, hc.Task("one", "One", "logit_diff", (pair,), (pair,)), "eap")
+    clean, _ = run(model, torch.tensor([pair.clean]))
+    corrupt, _ = run(model, torch.tensor([pair.corrupt]))
+    step = 1e-3  # some families compute norms in float32 whatever the model's type
+    largest = np.abs(scores.values).max()
+    for writer, reader in some_edges(scores.graph, np.random.default_rng(0)):
+        direction = clean[writer] - corrupt[writer]
+        up, down = (metric_with_one_reader_moved(model, pair, reader, e * direction) for e in (step, -step))
+        wanted = (up - down) / (2 * step)
+        name = scores.graph.edge_name((writer, reader))
+        assert scores.values[writer, reader] == pytest.approx(wanted, abs=1e-3 * largest, rel=2e-3), name
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_writers_write_adds_up_to_the_stream(family):
+    """The embedding, all heads and all MLPs, with what belongs to no writer: positions and output biases."""
+    model = tiny(family, torch.float64)
+    written, trace = run(model, torch.tensor([TASK.train[0].clean]))
+    constants = sum(
+        projection.bias.detach()
+        for projection in model.anatomy.out_projections
+        if getattr(projection, "bias", None) is not None and model.anatomy.attention_norms is None
+    )
+    torch.testing.assert_close(written.sum(0) + constants, trace.final_stream[0][0], atol=1e-5, rtol=1e-5)
+
+
+def test_a_grouped_key_or_value_is_the_sum_of_its_query_heads():
+    """The same model with every KV head written out once for each query head: gradients add up."""
+    grouped = tiny("llama-gqa", torch.float64)
+    whole = tiny("llama", torch.float64)
+    with torch.no_grad():
+        whole.hf.load_state_dict(
+            {k: v for k, v in grouped.hf.state_dict().items() if "k_proj" not in k and "v_proj" not in k}, strict=False
+        )
+        for one, other in zip(grouped.hf.model.layers, whole.hf.model.layers, strict=True):
+            for name in ("k_proj", "v_proj"):
+                weight = getattr(one.self_attn, name).weight.unflatten(0, (2, 8))
+                getattr(other.self_attn, name).weight.copy_(weight.repeat_interleave(2, dim=0).flatten(0, 1))
+    by_kv, by_query = (hc.score(model, TASK, "eap") for model in (grouped, whole))
+    for role in "kv":
+        for head in range(2):
+            column = by_kv.graph.readers.index(f"a1.h{head}<{role}>")
+            columns = [by_query.graph.readers.index(f"a1.h{2 * head + i}<{role}>") for i in range(2)]
+            wanted = by_query.values[:, columns].sum(1)
+            np.testing.assert_allclose(by_kv.values[:, column], wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["eap", "eap-ig"])
+def test_scores_do_not_depend_on_how_prompts_share_a_batch(method):
+    model = tiny("llama-gqa", torch.float64)
+    one, many = (hc.score(model, TASK, method, max_tokens=tokens).values for tokens in (20, 4000))
+    np.testing.assert_allclose(one, many, atol=2e-5)
+
+
+def test_edge_scores_survive_saving(tmp_path):
+    scores = hc.score(tiny("gpt_neox"), TASK, "eap")
+    assert scores.graph.parallel
+    loaded = hc.EdgeScores.load(scores.save(tmp_path))
+    assert np.array_equal(loaded.values, scores.values)
+    assert loaded.graph == scores.graph
+    assert loaded.order() == scores.order()
+    assert len(loaded.order()) == scores.graph.n_edges == len(loaded.to_frame())
+    assert json.loads((tmp_path / "edge-scores.json").read_text())["readers"][-1] == "logits"
+
+
+def test_no_hook_is_left_behind():
+    model = tiny("gemma2")
+    hc.score(model, TASK, "eap-ig", steps=2)
+    assert sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.hf.modules()) == 0
+    assert all(parameter.requires_grad for parameter in model.hf.parameters())
+
+
+def test_a_family_without_edge_support_is_named_and_keeps_its_heads():
+    model = tiny("llama")
+    model.hf.config.model_type = "novel"
+    model = hc.load(model.hf)
+    with pytest.raises(hc.HeadcountError, match="Edges are not supported for the family 'novel'; its heads are"):
+        hc.score(model, TASK, "eap")
+    assert hc.score(model, TASK, "attribution").values.shape == (3, 4)
+
+
+def test_edges_take_no_other_fill():
+    with pytest.raises(hc.HeadcountError, match="counterfactual fill at all positions; this is zero"):
+        hc.score(tiny("gpt2"), TASK, "eap", fill="zero")
+
+
+def test_the_micro_model_worked_out_by_hand():
+    """One attention-free path: with all attention and MLP weights zero, only input -> logits carries anything."""
+    model = tiny("llama", torch.float64)
+    with torch.no_grad():
+        for layer in model.hf.model.layers:
+            layer.self_attn.o_proj.weight.zero_()
+            layer.mlp.down_proj.weight.zero_()
+    scores = hc.score(model, TASK, "eap")
+    others = np.ones_like(scores.values, dtype=bool)
+    others[0, -1] = False
+    assert np.abs(scores.values[others]).max() == 0
+    assert isinstance(model.hf.model.norm, nn.Module)
