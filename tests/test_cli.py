@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -99,8 +100,8 @@ def test_run_prints_a_table_and_the_figure(headcount, folder, tmp_path):  # noqa
     assert "absolute" in out
     assert "logit_diff" in out
     assert str(tmp_path / "out" / "figure.png") in out.replace("\n", "")
-    assert "4 jobs computed, 0 from the cache" in out
-    assert "0 jobs computed, 4 from the cache" in headcount(*arguments)[1]
+    assert "Jobs: 4 computed, 0 from the cache" in out
+    assert "Jobs: 0 computed, 4 from the cache" in headcount(*arguments)[1]
 
 
 def bad(headcount, *arguments):
@@ -134,8 +135,85 @@ def test_bad_input_is_one_sentence_with_exit_code_2(headcount, folder, tmp_path)
     assert "no study" in bad(headcount, "run", "everything")
     assert "no named model" in bad(headcount, "pull", "gpt5")
     assert "at least 2 pairs" in bad(headcount, *run, "-n", 1)
-    assert "above 0 and not above 1" in bad(headcount, *run, "--threshold", 1.5)
     assert "-n must be at least 1" in bad(headcount, "tasks", "show", "ioi", "--model", folder, "-n", 0)
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"clean": [5, 3000000], "corrupt": [5, 7], "answer": 8, "wrong": 9}, "Token ids must lie between 0 and"),
+        ({"clean": [5, -3], "corrupt": [5, 7], "answer": 8, "wrong": 9}, "-3 does not"),
+        ({"clean": [5, 6], "corrupt": [5, 7], "answer": 10**30, "wrong": 9}, "does not"),
+        ({"clean": [5, True], "corrupt": [5, 7], "answer": 8, "wrong": 9}, "'clean' must be"),
+        ({"clean": [5, 6], "corrupt": [5, 7], "answer": 8, "wrong": [9, 8]}, "right and wrong at once"),
+    ],
+)
+def test_token_ids_that_make_no_sense_name_their_line(headcount, folder, tmp_path, entry, words):  # noqa: F811
+    lines = tmp_path / "ids.jsonl"
+    lines.write_text(json.dumps(entry) + "\n")
+    err = bad(headcount, "run", "heads-kept", "--model", folder, "--task", lines)
+    assert "line 1" in err
+    assert words in err
+
+
+def test_values_out_of_range_are_told_before_a_model_is_loaded(headcount):
+    for option, value in (("--seed", -1), ("--threshold", 2), ("-n", 0)):
+        assert "the command" in bad(headcount, "run", "heads-kept", "--model", "never-loaded", option, value)
+
+
+def test_a_slip_in_a_models_name_is_told_without_asking_the_hub(headcount):
+    assert "Did you mean 'smollm2'" in bad(headcount, "check", "smolm2")
+
+
+def test_a_file_an_empty_name_and_broken_weights_are_no_models(headcount, folder, tmp_path):  # noqa: F811
+    file = tmp_path / "x.jsonl"
+    file.write_text("")
+    assert "is a file" in bad(headcount, "check", file)
+    assert "is empty" in bad(headcount, "check", "")
+    broken = tmp_path / "broken"
+    shutil.copytree(folder, broken)
+    (broken / "model.safetensors").write_bytes(b"junk")
+    assert "could not be loaded" in bad(headcount, "check", broken)
+
+
+def test_a_task_without_an_effect_is_warned_of(headcount, folder, tmp_path):  # noqa: F811
+    lines = tmp_path / "same.jsonl"
+    entries = [{"clean": [5, i], "corrupt": [5, i], "answer": 8, "wrong": 9} for i in range(10, 18)]
+    lines.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    code, out, _ = headcount(
+        "run", "heads-kept", "--model", folder, "--task", lines, "--quick", "--out", tmp_path / "o"
+    )
+    assert code == 0
+    assert "Warning: same, tiny-llama: logit_diff is" in out
+    assert "scored by attribution" in out
+    assert "never" in out
+
+
+def test_dollar_signs_in_titles_are_only_dollar_signs(headcount, folder, tmp_path):  # noqa: F811
+    toml = tmp_path / "t.toml"
+    toml.write_text('title = "x $a_$"\n[[panel]]\ntask = "ioi"\ntitle = "cost $x_$ y"\nn = 4\npoints = 2\ndraws = 1\n')
+    code, *_ = headcount("run", toml, "--model", folder, "--out", tmp_path / "o")
+    assert code == 0
+
+
+def test_a_byte_order_mark_is_read_over(headcount, folder, tmp_path):  # noqa: F811
+    lines, toml = tmp_path / "bom.jsonl", tmp_path / "bom.toml"
+    entries = [{"clean": [5, i], "corrupt": [6, i], "answer": 8, "wrong": 9} for i in (10, 11)]
+    lines.write_text("\ufeff" + "".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
+    toml.write_text(f'\ufeff[[panel]]\ntask = "{lines}"\npoints = 2\ndraws = 1\n', encoding="utf-8")
+    assert headcount("run", toml, "--model", folder, "--out", tmp_path / "o")[0] == 0
+
+
+def test_stopping_by_hand_says_that_finished_jobs_are_kept(headcount, monkeypatch):
+    from headcount import studies
+
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(studies, "run", interrupted, raising=False)
+    code, _, err = headcount("run", "heads-kept")
+    assert code == 130
+    assert "Finished jobs are kept" in err
 
 
 def test_an_output_folder_that_cannot_be_written_is_found_before_the_work(headcount, folder, tmp_path):  # noqa: F811

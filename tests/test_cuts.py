@@ -127,7 +127,7 @@ def test_resample_falls_back_to_the_counterfactual_where_no_prompt_is_as_long():
     assert tuple(filler._donors([0], batch)[0].tolist()) == made[0].corrupt
 
 
-@pytest.mark.parametrize("text", ["nothing", "scale(x)", "scale", "Zero"])
+@pytest.mark.parametrize("text", ["nothing", "scale(x)", "scale(nan)", "scale", "Zero"])
 def test_an_unknown_fill_lists_the_known_ones(text):
     with pytest.raises(hc.HeadcountError, match=r"There is no fill.*counterfactual, resample, scale\(eps\)"):
         Fill.parse(text)
@@ -236,10 +236,22 @@ def test_a_cut_of_the_users_own_with_counterfactual_values():
         torch.testing.assert_close(model.logits(clean)[:, -1], model.logits(corrupt)[:, -1])
 
 
+@torch.no_grad()
+def test_heads_may_be_given_by_the_names_that_a_ranking_has():
+    model, ids = tiny("gpt2"), prompts()
+    with hc.cut(model, ["a1.h2", (0, 3)]):
+        named = model.logits(ids)
+    with hc.cut(model, [(1, 2), (0, 3)]):
+        assert torch.equal(model.logits(ids), named)
+
+
 def test_a_cut_of_the_users_own_says_what_it_needs():
     model = tiny("gpt2")
     for arguments, words in (
         (([(3, 0)],), "no head \\(3, 0\\)"),
+        ((["h3"],), "A head is \\(layer, head\\) or a name such as 'a3.h5'; this is 'h3'"),
+        (([(0.5, 1)],), "this is \\(0.5, 1\\)"),
+        (([(0, 0)], 3), "no fill '3'"),
         (([(0, 0)], "counterfactual"), "other=ids"),
         (([(0, 0)], "mean-global"), "reference=task.train"),
         (([(0, 0)], "resample"), "which prompts run"),

@@ -71,6 +71,18 @@ def test_a_module_takes_no_loading_options():
         hc.load(tiny("gpt2").hf, dtype="float32")
 
 
+@pytest.mark.parametrize(
+    ("source", "words"), [(3, "this is a int"), (torch.nn.Linear(2, 2), "not a Hugging Face model")]
+)
+def test_things_that_are_no_models(source, words):
+    with pytest.raises(hc.HeadcountError, match=words):
+        hc.load(source)
+
+
+def test_a_model_introduces_itself_in_a_line():
+    assert repr(tiny("gpt2")) == "Model('gpt2', GPT2LMHeadModel, 3 layers of 4 heads)"
+
+
 def test_text_without_a_tokenizer_says_how_to_pass_one():
     with pytest.raises(hc.HeadcountError, match="tokenizer=tokenizer"):
         tiny("gpt2").encode("hello")

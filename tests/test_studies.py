@@ -128,7 +128,7 @@ def test_a_damaged_result_is_computed_anew(folder, own_cache, tmp_path):
     run(folder, tmp_path / "first")
     for job in (own_cache / "jobs").iterdir():
         next(job.glob("*.safetensors")).write_bytes(b"broken")
-    run(folder, tmp_path / "second")
+    assert run(folder, tmp_path / "second").computed == 8
     assert (tmp_path / "first" / "curves.csv").read_bytes() == (tmp_path / "second" / "curves.csv").read_bytes()
 
 
@@ -206,10 +206,10 @@ def test_the_resolved_toml_says_everything(tmp_path):
     [
         (
             '[[panel]]\ntask = "ioi"\nmetod = "patching"\n',
-            r"unknown key 'metod' in \[\[panel\]\] number 1. Did you mean 'method'",
+            r"\[\[panel\]\] number 1: unknown key 'metod'. Did you mean 'method'",
         ),
         ('[default]\nn = 4\n[[panel]]\ntask = "ioi"\n', "unknown key 'default' at the top. Did you mean 'defaults'"),
-        ('[quick]\npoint = 4\n[[panel]]\ntask = "ioi"\n', r"unknown key 'point' in \[quick\]. Did you mean 'points'"),
+        ('[quick]\npoint = 4\n[[panel]]\ntask = "ioi"\n', r"\[quick\]: unknown key 'point'. Did you mean 'points'"),
         ('[[panel]]\ntask = "ioi"\nn = "many"\n', "n must be a whole number; this is 'many'"),
         ('[[panel]]\ntask = "ioi"\nn = true\n', "n must be a whole number; this is True"),
         ('[[panel]]\ntask = "ioi"\nmodels = "m"\n', "models must be a list of texts"),
@@ -232,6 +232,25 @@ def test_an_unknown_study_suggests_the_nearest(tmp_path):
         read_study("head-kept")
     with pytest.raises(hc.HeadcountError, match="cannot be read"):
         read_study(tmp_path / "none.toml")
+
+
+def test_unknown_overrides_are_told_like_unknown_keys():
+    with pytest.raises(hc.HeadcountError, match="the command: unknown key 'foo'"):
+        read_study("heads-kept", overrides={"foo": 1})
+
+
+def test_what_is_listed_twice_counts_once(tmp_path):
+    path = study(tmp_path, '[[panel]]\ntask = "ioi"\nmodels = ["m", "m"]\norders = ["chance", "chance"]\n')
+    (panel,) = read_study(path, tasks=["ioi", "ioi"]).panels
+    assert (panel.models, panel.orders) == (("m",), ("chance",))
+
+
+def test_the_resolved_study_can_be_run_from_anywhere(folder, tmp_path, monkeypatch):
+    (tmp_path / "own.jsonl").write_text("")
+    monkeypatch.chdir(tmp_path)
+    written = tomllib.loads(read_study("heads-kept", models=["smollm2"], tasks=["own.jsonl"]).to_toml())
+    assert written["panel"][0]["task"] == str(tmp_path / "own.jsonl")
+    assert written["panel"][0]["models"] == ["smollm2"]
 
 
 def test_wrong_names_are_found_before_anything_runs(folder, own_cache, tmp_path):

@@ -123,6 +123,8 @@ def test_grids():
         ({"keep": "top", "positions": "some"}, "no positions 'some'"),
         ({"keep": "chance", "draws": 0}, "at least 1 draw"),
         ({"keep": "top", "points": 1}, "at least 2 points"),
+        ({"keep": "chance", "seed": -1}, "from 0 on; this is -1"),
+        ({"keep": "top", "precision": 1}, "from 0 to below 1"),
     ],
 )
 def test_bad_arguments_get_a_sentence(model, scores, arguments, words):
@@ -188,6 +190,16 @@ def test_a_threshold_outside_its_range_is_refused():
 def test_a_task_without_an_effect_is_never_explained():
     needed = curve_of([[1, 1, 1]], [0, 1, 2]).units_needed()
     assert str(needed) == "not reached with all 2 heads"
+
+
+def test_an_effect_that_may_be_nothing_is_warned_of():
+    rng = np.random.default_rng(0)
+    noise = np.stack([np.zeros(20), rng.normal(size=20)], axis=1)
+    assert "does not tell from nothing" in curve_of(noise, [0, 1]).warning()
+    assert "does not tell from nothing" in curve_of([[1, 0], [2, 1]], [0, 1]).warning(), "a metric that rises"
+    assert "not a number" in curve_of([[0, np.nan]], [0, 1]).warning()
+    assert curve_of(noise + np.array([0, 5]), [0, 1]).warning() is None
+    assert curve_of([[5, 4, 0]] * 3, [0, 1, 2], mode="mask").warning() is None
 
 
 def test_a_ratio_says_which_model_needs_more():

@@ -26,7 +26,8 @@ def writable_folder(folder: Path) -> Path:
             return folder
     except OSError as error:
         raise HeadcountError(
-            f"The folder {folder} cannot be written ({error.strerror}). Name another one, for example with --out."
+            f"The folder {folder} cannot be written ({error.strerror}). Name another one: --out for results,"
+            " HEADCOUNT_CACHE for the cache."
         ) from error
 
 

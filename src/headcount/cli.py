@@ -2,6 +2,8 @@
 
 import sys
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -41,7 +43,11 @@ def run(
 
     asked = {"method": method, "n": n, "seed": seed, "threshold": threshold}
     overrides = {key: value for key, value in asked.items() if value is not None}
-    result = run_study(study, models=model or (), tasks=task or (), quick=quick, out=out, overrides=overrides)
+    try:
+        result = run_study(study, models=model or (), tasks=task or (), quick=quick, out=out, overrides=overrides)
+    except KeyboardInterrupt:
+        print("headcount: stopped. Finished jobs are kept; the same command goes on from here.", file=sys.stderr)
+        raise typer.Exit(130) from None
     _print_study(result)
 
 
@@ -54,7 +60,8 @@ def check(model: ModelArgument) -> None:
     print(f"{loaded.name}: {type(loaded.hf).__name__}, {loaded.n_layers} layers of {loaded.n_heads} heads")
     passed = []
     for verdict in check_model(loaded):
-        print(f"{'ok    ' if verdict.passed else 'FAILED'}  {verdict.name} ({verdict.detail})", flush=True)
+        lines = wrap(f"{verdict.name} ({verdict.detail})", max(get_terminal_size().columns - 8, 40))
+        print(f"{'ok    ' if verdict.passed else 'FAILED'}  " + "\n        ".join(lines), flush=True)
         passed.append(verdict.passed)
     failed = passed.count(False)
     print("All checks passed." if not failed else f"{failed} of {len(passed)} checks failed.")
@@ -127,11 +134,8 @@ def main() -> None:
     try:
         app()
     except HeadcountError as error:
-        print(f"headcount: {error}", file=sys.stderr)
+        print(f"headcount: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("headcount: stopped. Finished jobs are kept; the same command goes on from here.", file=sys.stderr)
-        sys.exit(130)
 
 
 def _calm_libraries() -> None:
@@ -139,6 +143,7 @@ def _calm_libraries() -> None:
     import os
 
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_VERBOSITY", "critical")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -157,22 +162,27 @@ def _print_study(result: "StudyResult") -> None:
     """One table: a row a curve, with what is the same in all rows said above it."""
     entries = result.summary["curves"]
     models = dict.fromkeys(f"{entry['model']} ({entry['total']} {entry['units']})" for entry in entries)
-    methods = dict.fromkeys(entry["method"] for entry in entries if entry["which"])
-    unit, share = entries[0]["units"], entries[0]["threshold"]
-    print(f"\n{', '.join(models)}; scored by {', '.join(methods) or 'chance'}.")
-    print(f"{unit.capitalize()} needed for {share:.0%} of the effect, with a 90% interval:")
-    rows: list[tuple[str, ...]] = [("task", "model", "order", "needed", "interval", "none to all kept")]
+    methods = dict.fromkeys(entry["method"] for entry in entries if entry["order"] != "chance")
+    unit, share, masked = entries[0]["units"], entries[0]["threshold"], entries[0]["mode"] == "mask"
+    print(f"\n{', '.join(models)}" + (f"; scored by {', '.join(methods)}." if methods else "."))
+    verb = "to be masked until" if masked else "to be kept for"
+    print(f"{unit.capitalize()} {verb} {share:.0%} of the effect{' is gone' * masked}, with a 90% interval:")
+    rows: list[tuple[str, ...]] = [("task", "model", "order", "needed", "interval", "no heads to all")]
     for entry in entries:
         needed = "never" if entry["needed"] is None else str(entry["needed"])
-        interval = f"{entry['needed_low']} to {entry['needed_high']}"
-        effect = f"{entry['metric']} {entry['metric_none']:.2f} to {entry['metric_all']:.2f}"
+        low, high = (entry["total"] if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
+        interval = "" if entry["needed"] is None else f"{low} to {high}"
+        none, whole = ("nan" if m is None else f"{m:.2f}" for m in (entry["metric_none"], entry["metric_all"]))
+        effect = f"{entry['metric']} {none} to {whole}"
         rows.append((entry["task"], entry["model"], entry["order"], needed, interval, effect))
     shown = [0, *([1] if len(models) > 1 else []), 2, 3, 4, 5]
     header, *body = (tuple(row[column] for column in shown) for row in rows)
     _print_table(header, body)
     for ratio in result.summary["ratios"]:
         print(f"{ratio['task']}, {ratio['order']}: {ratio['words']}.")
-    print(f"{result.computed} jobs computed, {result.cached} from the cache. Figure: {result.folder / 'figure.png'}")
+    for warning in dict.fromkeys(f"{e['task']}, {e['model']}: {e['warning']}" for e in entries if e["warning"]):
+        print(f"Warning: {warning}")
+    print(f"Jobs: {result.computed} computed, {result.cached} from the cache. Figure: {result.folder / 'figure.png'}")
 
 
 def _print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:

@@ -41,7 +41,8 @@ class UnitsNeeded:
         if self.value is None:
             return f"not reached with all {self.total} {self.units}"
         low, high = (self.total if end is None else end for end in (self.low, self.high))
-        return f"{self.value} {self.units}, {self.level:.0%} interval {low} to {high}".replace("%", " %")
+        unit = self.units if self.value != 1 else self.units.removesuffix("s")
+        return f"{self.value} {unit}, {self.level:.0%} interval {low} to {high}".replace("%", " %")
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +92,20 @@ class Curve:
         low, high = np.quantile(self._samples(metric), [(1 - level) / 2, (1 + level) / 2], axis=0)
         return Band(value, low, high)
 
+    def warning(self) -> str | None:
+        """Why explained effect means little here: removing all units does not lower the metric beyond chance."""
+        m_none, m_all = self.band(self.metric).value[[0, -1] if self.mode == "keep" else [-1, 0]]
+        if not (np.isfinite(m_none) and np.isfinite(m_all)):
+            return f"{self.metric} is not a number, so nothing can be explained."
+        ends = self.values[self.metric][0][[0, -1] if self.mode == "keep" else [-1, 0]]
+        effects = self._resamplings() @ (ends[1] - ends[0])
+        if np.quantile(effects, 0.05) > 0:
+            return None
+        return (
+            f"{self.metric} is {m_all:.4g} with all {self.units} and {m_none:.4g} with none, a fall that resampling"
+            f" the {self.pairs} prompts does not tell from nothing; explained effect means little here."
+        )
+
     def units_needed(self, threshold: float = 0.9, level: float = 0.9) -> UnitsNeeded:
         """Keeping: the smallest k with EE(k) >= threshold. Masking: the smallest k with EE(k) <= 1 - threshold.
 
@@ -121,10 +136,15 @@ class Curve:
         if self.draws > 1:
             by_draw: Floats = self._statistic(metric, np.full((1, self.pairs), 1 / self.pairs))[:, 0]
             return by_draw
+        resampled: Floats = self._statistic(metric, self._resamplings())[0]
+        return resampled
+
+    def _resamplings(self) -> Floats:
+        """Weights of the pairs in each bootstrap sample, [sample, pair]; always the same ones."""
         rng = np.random.default_rng(0)
         counts = rng.multinomial(self.pairs, np.full(self.pairs, 1 / self.pairs), size=RESAMPLES)
-        resampled: Floats = self._statistic(metric, counts / self.pairs)[0]
-        return resampled
+        weights: Floats = counts / self.pairs
+        return weights
 
     def _statistic(self, metric: str, weights: Floats) -> Floats:
         """Weighted means over pairs, turned into explained effect if asked for: [draw, weighting, k]."""

@@ -5,6 +5,7 @@ projection. A cut leaves some heads alone and puts something else in the place o
 mean, what they carry on another prompt (`counterfactual`, `resample`), or a share of themselves (`scale(eps)`).
 """
 
+import math
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -99,11 +100,14 @@ class Fill:
     def parse(cls, text: "str | Fill") -> "Fill":
         if isinstance(text, Fill):
             return text
+        text = str(text)
         if found := re.fullmatch(r"scale\((.+)\)", text):
             try:
-                return cls("scale", float(found[1]))
+                share = float(found[1])
             except ValueError:
-                pass
+                share = math.nan
+            if math.isfinite(share):
+                return cls("scale", share)
         elif text in cls.KINDS:
             return cls(text)
         raise HeadcountError(f"There is no fill {text!r}. Known: {', '.join(cls.KINDS)}, for example scale(0.1).")
@@ -185,7 +189,7 @@ class Filler:
             own = self.pairs[index]
             others = [p for i, p in enumerate(self.pairs) if i != index and len(p.clean) == len(own.clean)]
             chosen = random.Random(f"{self.seed} {index}").choice(others) if others else None
-            donors.append(Pair(own.corrupt, own.clean, (0,), (0,)) if chosen is None else chosen)
+            donors.append(Pair(own.corrupt, own.clean, own.answers, own.wrongs) if chosen is None else chosen)
         turned = collate(donors, batch.clean.device)
         ids = turned.clean if self.side == "clean" else turned.corrupt
         return nn.functional.pad(ids, (0, batch.length - ids.shape[1]))
@@ -255,10 +259,20 @@ def cut_heads(model: Model, keep: Tensor, filling: Filling, where: Tensor | Posi
         yield
 
 
-def keep_mask(model: Model, removed: Iterable[Head]) -> Tensor:
+def parse_head(head: "Head | str") -> Head:
+    """(3, 5), or its name a3.h5."""
+    if isinstance(head, str) and (found := re.fullmatch(r"a(\d+)\.h(\d+)", head)):
+        return int(found[1]), int(found[2])
+    match head:
+        case (int(layer), int(number)):
+            return layer, number
+    raise HeadcountError(f"A head is (layer, head) or a name such as 'a3.h5'; this is {head!r}.")
+
+
+def keep_mask(model: Model, removed: "Iterable[Head | str]") -> Tensor:
     """[layer, head], False for the heads that are removed."""
     keep = torch.ones(model.n_layers, model.n_heads, dtype=torch.bool)
-    for layer, head in removed:
+    for layer, head in map(parse_head, removed):
         if not (0 <= layer < model.n_layers and 0 <= head < model.n_heads):
             raise HeadcountError(
                 f"{model.name} has {model.n_layers} layers of {model.n_heads} heads, counted from 0;"
@@ -270,14 +284,14 @@ def keep_mask(model: Model, removed: Iterable[Head]) -> Tensor:
 
 @contextmanager
 def cut(
-    model: Model, heads: Iterable[Head], fill: "str | Fill" = "zero", *, positions: Positions = "all",
+    model: Model, heads: "Iterable[Head | str]", fill: "str | Fill" = "zero", *, positions: Positions = "all",
     other: Tensor | None = None, reference: Sequence[Pair] = (),
 ) -> Iterator[None]:  # fmt: skip
     """Remove heads from a model for experiments of your own, also around `model.hf.generate`.
 
     **Arguments:**
 
-    - `heads`: (layer, head), counted from 0.
+    - `heads`: (layer, head), counted from 0, or names as a curve's ranking has them (`a3.h5`).
     - `fill`: what they carry instead.
     - `positions`: `all`, `last`, `generated`; prompts must then be unpadded or padded on the left.
     - `other`: for the fill `counterfactual`, the token ids of the other prompts, as long as the ones that run.

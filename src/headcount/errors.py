@@ -14,3 +14,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     nearest = get_close_matches(word, known, n=1, cutoff=0.5)
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
     return f"{hint} Known: {', '.join(known)}."
+
+
+def require_seed(seed: int) -> None:
+    if seed < 0:
+        raise HeadcountError(f"A seed must be a whole number from 0 on; this is {seed}.")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import matplotlib as mpl
@@ -28,8 +29,10 @@ PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_ROW = 3.1, 2.75, 4
 STYLE: Any = {
     "font.size": 9, "axes.titlesize": 10, "axes.spines.top": False, "axes.spines.right": False, "pdf.fonttype": 42,
     "svg.hashsalt": "headcount", "savefig.dpi": 200, "axes.linewidth": 0.8, "legend.frameon": False,
-    "font.family": "sans-serif",
+    "font.family": "sans-serif", "text.parse_math": False,
 }  # fmt: skip
+
+ON_WHITE: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}, "zorder": 6}
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | No
     columns = min(len(panels), PANELS_A_ROW)
     rows = -(-len(panels) // columns)
     with mpl.rc_context(STYLE):
-        size = (max(PANEL_WIDTH * columns, 4.2) + 0.3, PANEL_HEIGHT * rows + 0.75)
+        width = max(PANEL_WIDTH * columns, 5.0) + 0.3
+        size = (width, PANEL_HEIGHT * rows + 0.75)
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False)
         for (name, curves), ax in zip(panels, axes.flat, strict=False):
@@ -71,11 +75,16 @@ def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | No
                 for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
                     first.setdefault(label, handle)
         figure.legend(
-            first.values(), first.keys(), loc="outside upper center", ncols=min(len(first), 4),
-            title=title or None, title_fontsize=10.5,
+            first.values(), first.keys(), loc="outside upper center", ncols=_legend_columns(list(first), width),
+            title="\n".join(wrap(title, int(width * 13))) or None, title_fontsize=10.5,
         )  # fmt: skip
-        figure.supxlabel(_caption(panels), fontsize=7, color="#555555")
+        figure.supxlabel("\n".join(wrap(_caption(panels), int(width * 18))), fontsize=7, color="#555555")
     return figure
+
+
+def _legend_columns(labels: list[str], width: float) -> int:
+    """As many as fit side by side, at about 0.08 inches a letter and 0.6 for the line."""
+    return max(min(int(width / (0.08 * max(map(len, labels)) + 0.6)), len(labels)), 1)
 
 
 def save_figure(figure: Figure, folder: Path, name: str = "figure") -> list[Path]:
@@ -121,7 +130,7 @@ def _draw_threshold(
     ratio = ratio_of_models(curves, threshold)
     if ratio:
         words = f"{str(ratio).replace(' of ', chr(10) + 'of ')} ({ratio.more_units} against {ratio.fewer_units})"
-        ax.text(total / 2, 1.17, words, fontsize=7.5, ha="center", va="bottom", linespacing=1.15)
+        ax.text(total / 2, 1.17, words, fontsize=7.5, ha="center", va="bottom", linespacing=1.15, **ON_WHITE)
     crossings = sorted(
         ((needed, curve) for curve in curves if (needed := curve.units_needed(threshold).value) is not None),
         key=lambda crossing: crossing[0],
@@ -129,15 +138,16 @@ def _draw_threshold(
     heights = cycle((1.17, 1.29))
     for needed, curve in crossings:
         colour = looks[curve.model, curve.order].colour
-        ax.plot([needed], [level], marker="o", markersize=4, color=colour, zorder=5, clip_on=False)
+        reached = float(curve.band().value[curve.ks.index(needed)])
+        ax.plot([needed], [reached], marker="o", markersize=4, color=colour, zorder=5, clip_on=False)
         if not ratio:
             height = next(heights)
-            ax.plot([needed, needed], [level, height - 0.01], color=colour, linewidth=0.7, zorder=1)
+            ax.plot([needed, needed], [reached, height - 0.01], color=colour, linewidth=0.7, zorder=1)
             # Labels lean inwards, so that none runs out of the panel.
             side = "left" if needed < 0.2 * total else "right" if needed > 0.8 * total else "center"
             ax.text(
                 needed, height, f"{needed}", fontsize=8, color=colour, ha=side, va="bottom", fontweight="bold",
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6}, zorder=6,
+                **ON_WHITE,
             )  # fmt: skip
 
 

@@ -8,15 +8,18 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 
 class Bar:
-    def __init__(self, progress: Progress, total: float) -> None:
+    def __init__(self, progress: Progress, total: float, lines: Console | None) -> None:
         self._progress = progress
         self._bar = progress.add_task("", total=total)
+        self._lines = lines
 
     def advance(self, amount: float) -> None:
         self._progress.advance(self._bar, amount)
 
     def describe(self, words: str) -> None:
         self._progress.update(self._bar, description=words)
+        if self._lines is not None:
+            self._lines.print(words, style="dim", highlight=False)
 
 
 @contextmanager
@@ -31,12 +34,12 @@ def waiting(words: str) -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(total: float, quiet: bool = False) -> Iterator[Bar]:
-    """Nothing is drawn where stderr is not a terminal."""
+def progress_bar(total: float, quiet: bool = False, lines: bool = False) -> Iterator[Bar]:
+    """Where stderr is not a terminal no bar is drawn; with `lines`, what is being done is printed there instead."""
     console = Console(stderr=True)
     columns = (
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=28),
         TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as progress:
-        yield Bar(progress, total)
+        yield Bar(progress, total, console if lines and not quiet and not console.is_terminal else None)

@@ -45,8 +45,8 @@ def csv_text(rows: Sequence[dict[str, Any]]) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
-    for row in rows:
-        writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()})
+    for row in rows:  # adding 0.0 turns -0.0 into 0
+        writer.writerow({key: f"{v + 0.0:.6g}" if isinstance(v, float) else v for key, v in row.items()})
     return out.getvalue()
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .curves import Curve, Mode
 from .cuts import POSITIONS, Filler, Head, Positions, head_name
-from .errors import HeadcountError, did_you_mean
+from .errors import HeadcountError, did_you_mean, require_seed
 from .measure import MAX_TOKENS, Advance, Meter, Values
 from .metrics import metric_named
 from .models import Model
@@ -64,6 +64,9 @@ def sweep(
         raise HeadcountError(f"There are no positions {positions!r}. Known: {', '.join(POSITIONS)}.")
     if draws < 1:
         raise HeadcountError(f"A chance order needs at least 1 draw; draws is {draws}.")
+    if not 0 <= precision < 1:
+        raise HeadcountError(f"Precision is a share of all heads, from 0 to below 1; this is {precision}.")
+    require_seed(seed)
     metric_named(metric or task.metric)
     ranked = None if scores is None else scores.order("signed" if order == "signed" else "absolute")
     _check_heads(model, ranked)

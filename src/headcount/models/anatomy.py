@@ -83,7 +83,9 @@ class Anatomy:
 
 def find_anatomy(hf: nn.Module) -> Anatomy:
     """The anatomy of a model by its registered family, or by the first registered shape that fits it."""
-    config: Any = hf.config
+    config: Any = getattr(hf, "config", None)
+    if not hasattr(config, "model_type"):
+        raise HeadcountError(f"{type(hf).__name__} is not a Hugging Face model: it has no config with a model_type.")
     model_type = config.model_type
     registered = FAMILIES.get(model_type)
     if registered is not None:

@@ -1,10 +1,12 @@
 """`headcount.load`: from what the user has to a `Model`."""
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from ..errors import HeadcountError, did_you_mean
@@ -38,6 +40,8 @@ def load(
 
     A local source never needs the network. The module is put into evaluation mode.
     """
+    if not isinstance(source, str | Path | nn.Module):
+        raise HeadcountError(f"A model is a name, a folder or a module; this is a {type(source).__name__}.")
     if isinstance(source, nn.Module):
         if from_pretrained or device or dtype:
             given = sorted([*from_pretrained, *(["device"] if device else []), *(["dtype"] if dtype else [])])
@@ -68,7 +72,7 @@ def _from_pretrained(
         options["dtype"] = dtype
     try:
         hf: Any = AutoModelForCausalLM.from_pretrained(place or source, **options)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
         raise HeadcountError(_not_loaded(source, place, error)) from error
     if tokenizer is None:
         local = {"local_files_only": True} if place is not None else {}
@@ -84,6 +88,8 @@ def _place(source: str) -> Path | None:
     """The local folder that a source stands for, or None for a hub id."""
     if source in NAMED:
         return NAMED[source]()
+    if not source:
+        raise HeadcountError("The name of the model is empty.")
     folder = Path(source).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -92,8 +98,15 @@ def _place(source: str) -> Path | None:
                 " Point to the folder that save_pretrained wrote."
             )
         return folder
-    if folder.is_file() or source.startswith((".", "/", "~")) or source.count("/") > 1:
+    if folder.is_file():
+        raise HeadcountError(
+            f"{source} is a file. A model is a folder that save_pretrained wrote, a hub id, or a name."
+        )
+    if source.startswith((".", "/", "~")) or source.count("/") > 1:
         raise HeadcountError(f"There is no model folder at {source}.{did_you_mean(source, NAMED)}")
+    # A slip in a name is told at once, before the hub is asked.
+    if get_close_matches(source, NAMED, n=1, cutoff=0.75):
+        raise HeadcountError(f"There is no model {source!r}.{did_you_mean(source, NAMED)}")
     return None
 
 
@@ -104,10 +117,10 @@ def _best_device() -> str:
 
 
 def _not_loaded(source: str, place: Path | None, error: Exception) -> str:
-    reason = " ".join(str(error).split())[:300]
+    reason = " ".join(str(error).split())[:160] or type(error).__name__
     if place is not None:
         return f"The model in {place} could not be loaded: {reason}"
     return (
         f"The model {source!r} is neither a named model ({', '.join(NAMED)}) nor a local folder, and the hub did not"
-        f" deliver it. Check the spelling, the connection, or give a folder. (It said: {reason})"
+        f" deliver it. Check the spelling, the connection, or give a folder. (It said: {reason} …)"
     )

@@ -16,7 +16,7 @@ from ..errors import HeadcountError
 from .anatomy import Anatomy
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """What `headcount.load` returns: the HF module in `hf`, its tokenizer, and where its heads are."""
 
@@ -24,6 +24,9 @@ class Model:
     hf: Any
     tokenizer: Any
     anatomy: Anatomy
+
+    def __repr__(self) -> str:
+        return f"Model({self.name!r}, {type(self.hf).__name__}, {self.n_layers} layers of {self.n_heads} heads)"
 
     @property
     def n_layers(self) -> int:
@@ -104,6 +107,8 @@ class Model:
                 " Pass it: headcount.load(module, tokenizer=tokenizer)."
             )
         ids = list(self.tokenizer(text)["input_ids"])
+        if text and not ids:
+            raise HeadcountError(f"The tokenizer of {self.name} makes no tokens of {text[:40]!r}. Are its files there?")
         # Some tokenizers close every text with an end token; a prompt must stay open.
         end = getattr(self.tokenizer, "eos_token_id", None)
         while len(ids) > 1 and ids[-1] == end:

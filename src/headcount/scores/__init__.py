@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ..errors import HeadcountError, did_you_mean
+from ..errors import HeadcountError, did_you_mean, require_seed
 from .method import Method as Method
 from .method import Settings as Settings
 
@@ -105,6 +105,7 @@ def score(
     chosen = method_named(method)
     metric = metric or task.metric
     metric_named(metric)
+    require_seed(seed)
     if positions not in POSITIONS:
         raise HeadcountError(f"There are no positions {positions!r}. Known: {', '.join(POSITIONS)}.")
     if steps < 1:

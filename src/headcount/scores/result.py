@@ -22,7 +22,7 @@ class HeadScores:
     task: str
     method: str
     metric: str
-    by_pair: NDArray[np.float64]
+    by_pair: NDArray[np.float64] = field(repr=False)
     """[pair, layer, head]."""
     provenance: dict[str, Any] = field(default_factory=dict, repr=False)
 
@@ -75,7 +75,7 @@ class EdgeScores:
     method: str
     metric: str
     graph: Graph
-    values: NDArray[np.float64]
+    values: NDArray[np.float64] = field(repr=False)
     """[writer, reader], mean over pairs; 0 where there is no edge."""
     provenance: dict[str, Any] = field(default_factory=dict, repr=False)
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
@@ -35,16 +34,17 @@ class Job:
     def folder(self) -> Path:
         return cache_folder() / "jobs" / self.key
 
-    def finished(self) -> bool:
-        return self.folder.is_dir()
+    def stored(self, kind: type[R]) -> R | None:
+        """The result, if it is there and whole."""
+        if not self.folder.is_dir():
+            return None
+        try:
+            return kind.load(self.folder)
+        except HeadcountError:
+            return None  # A damaged result is computed anew.
 
-    def result(self, kind: type[R], compute: Callable[[], R]) -> R:
-        """The stored result, or a new one, which is stored first. It appears whole or not at all."""
-        if self.finished():
-            try:
-                return kind.load(self.folder)
-            except HeadcountError:
-                pass  # A damaged result is computed anew.
+    def store(self, result: R) -> R:
+        """Keep a result, which appears whole or not at all, and give it back as it will be found."""
         with write_folder(self.folder) as unfinished:
-            compute().save(unfinished)
-        return kind.load(self.folder)
+            result.save(unfinished)
+        return type(result).load(self.folder)

@@ -1,6 +1,7 @@
 """What a study leaves behind: curves.csv, scores.csv, summary.json, the figure, the resolved TOML and provenance."""
 
 import json
+import math
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
@@ -59,8 +60,14 @@ def _entry(curve: Curve, threshold: float) -> dict[str, Any]:
         "task": curve.task, "model": curve.model, "method": curve.method, "order": curve.order, "mode": curve.mode,
         "fill": curve.fill, "threshold": threshold, "units": curve.units, "total": curve.total,
         "needed": needed.value, "needed_low": needed.low, "needed_high": needed.high, "interval": needed.level,
-        "metric": curve.metric, "metric_all": float(metric[whole]), "metric_none": float(metric[none]),
-        "accuracy_all": float(accuracy[whole]), "accuracy_none": float(accuracy[none]),
+        "warning": curve.warning(),
+        "metric": curve.metric, "metric_all": _rounded(metric[whole]), "metric_none": _rounded(metric[none]),
+        "accuracy_all": _rounded(accuracy[whole]), "accuracy_none": _rounded(accuracy[none]),
         "test_pairs": curve.pairs, "draws": curve.draws,
         "which": list(curve.ranking[: needed.value]) if needed.value is not None else [],
     }  # fmt: skip
+
+
+def _rounded(value: float) -> float | None:
+    """Six digits; nothing where it is not a number, which JSON does not know."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None

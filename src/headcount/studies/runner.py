@@ -99,7 +99,7 @@ def _run_model(
         if name in panel.models
     }
     found = {}
-    with progress_bar(sum(part.cost() for part in work.values()), quiet) as bar:
+    with progress_bar(sum(part.cost() for part in work.values()), quiet, lines=True) as bar:
         for index, part in work.items():
             scores = part.scores(bar, ledger)
             found[index, name] = scores, [part.curve(order, scores, bar, ledger) for order in part.panel.orders]
@@ -119,12 +119,13 @@ class _Ledger:
     cached: int = 0
 
     def result(self, job: Job, kind: type[R], compute: Callable[[], R], skipped: Callable[[], None]) -> R:
-        if job.finished():
+        found = job.stored(kind)
+        if found is not None:
             self.cached += 1
             skipped()
-        else:
-            self.computed += 1
-        return job.result(kind, compute)
+            return found
+        self.computed += 1
+        return job.store(compute())
 
 
 @dataclass(frozen=True)

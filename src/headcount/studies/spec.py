@@ -1,7 +1,7 @@
 """A study as a TOML file: panels of curves, checked key by key before anything runs."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib.resources import files
 from pathlib import Path
@@ -52,6 +52,15 @@ CHOICES = {
     "orders": ("absolute", "signed", "chance", "chance-matched"),
     "positions": ("all", "last", "generated"),
 }
+RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "threshold": (lambda value: 0 < value <= 1, "above 0 and not above 1"),
+    "precision": (lambda value: 0 <= value < 1, "from 0 to below 1"),
+    "n": (lambda value: value >= 2, "at least 2 pairs, one to score on and one to measure on"),
+    "points": (lambda value: value >= 2, "at least 2"),
+    "draws": (lambda value: value >= 1, "at least 1"),
+    "steps": (lambda value: value >= 1, "at least 1"),
+    "seed": (lambda value: value >= 0, "a whole number from 0 on"),
+}
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,8 @@ class Study:
         """The study with every default written out, so that it can be run again as it is."""
         blocks = [f"title = {_toml(self.title)}\n"]
         for panel in self.panels:
-            lines = [f"{key} = {_toml(value)}" for key, value in vars(panel).items() if value != ""]
+            settings = {**vars(panel), "task": _fixed(panel.task), "models": tuple(map(_fixed, panel.models))}
+            lines = [f"{key} = {_toml(value)}" for key, value in settings.items() if value != ""]
             blocks.append("\n".join(["[[panel]]", *lines]) + "\n")
         return "\n".join(blocks)
 
@@ -90,16 +100,17 @@ def read_study(
     path = _path(str(source))
     raw = _parse(path)
     shared = raw.get("defaults", {})
+    _check_table("the command", overrides or {})
     late = {**(raw.get("quick", {}) if quick else {}), **(overrides or {})}
     written = raw.get("panel", [])
     if tasks:
         known = {panel["task"]: panel for panel in written}
-        written = [known.get(task, {"task": task}) for task in tasks]
+        written = [known.get(task, {"task": task}) for task in dict.fromkeys(tasks)]
     if not written:
         raise HeadcountError(f'The study {path} has no panel. Add at least: [[panel]] with task = "ioi".')
     if models:
         late["models"] = list(models)
-    panels = tuple(_panel({**shared, **panel, **late}, path) for panel in written)
+    panels = tuple(_panel({**shared, **panel, **late}) for panel in written)
     return Study(path.stem, str(raw.get("title", path.stem)), panels)
 
 
@@ -116,7 +127,7 @@ def _path(source: str) -> Path:
 
 def _parse(path: Path) -> dict[str, Any]:
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise HeadcountError(f"The study {path} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -129,30 +140,39 @@ def _parse(path: Path) -> dict[str, Any]:
     if not isinstance(panels, list):
         raise HeadcountError(f"{path}: a panel is written as [[panel]], with two brackets.")
     tables += [(f"[[panel]] number {number}", panel) for number, panel in enumerate(panels, start=1)]
+    if not isinstance(raw.get("title", ""), str):
+        raise HeadcountError(f"{path}: title must be a text; this is {raw['title']!r}.")
     for name, table in tables:
         if not isinstance(table, dict):
             raise HeadcountError(f"{path}: {name} must be a table.")
-        for key in table:
-            if key not in PANEL_KEYS:
-                raise HeadcountError(f"{path}: unknown key {key!r} in {name}.{did_you_mean(key, PANEL_KEYS)}")
+        _check_table(f"{path}: {name}", table)
         if name.startswith("[[") and "task" not in table:
             raise HeadcountError(f"{path}: {name} has no task.")
     return raw
 
 
-def _panel(values: dict[str, Any], path: Path) -> Panel:
-    for key, value in values.items():
-        _check_type(key, value, path)
-        for choice in value if isinstance(value, list) else [value]:
+def _check_table(place: str, table: Mapping[str, Any]) -> None:
+    """Every key known, of its type and in its range; the error says where it stands."""
+    for key, value in table.items():
+        if key not in PANEL_KEYS:
+            raise HeadcountError(f"{place}: unknown key {key!r}.{did_you_mean(key, PANEL_KEYS)}")
+        if wanted := _wanted_type(key, value):
+            raise HeadcountError(f"{place}: {key} must be {wanted}; this is {value!r}.")
+        for choice in value if isinstance(value, list | tuple) else [value]:
             if key in CHOICES and choice not in CHOICES[key]:
-                raise HeadcountError(f"{path}: {key} cannot be {choice!r}.{did_you_mean(str(choice), CHOICES[key])}")
-    if not 0 < values.get("threshold", 1) <= 1:
-        raise HeadcountError(f"{path}: threshold must lie above 0 and not above 1; this is {values['threshold']}.")
-    checked: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-    return Panel(**checked)
+                raise HeadcountError(f"{place}: {key} cannot be {choice!r}.{did_you_mean(str(choice), CHOICES[key])}")
+        if key in RANGES and not RANGES[key][0](value):
+            raise HeadcountError(f"{place}: {key} must be {RANGES[key][1]}; this is {value}.")
 
 
-def _check_type(key: str, value: Any, path: Path) -> None:
+def _panel(values: dict[str, Any]) -> Panel:
+    """A panel of checked values; what is listed twice counts once."""
+    listed: dict[str, Any] = {k: tuple(dict.fromkeys(v)) if isinstance(v, list) else v for k, v in values.items()}
+    return Panel(**listed)
+
+
+def _wanted_type(key: str, value: Any) -> str | None:
+    """What the value of a key should be, where it is not that."""
     if key == "ks":
         right = isinstance(value, str) or (isinstance(value, list) and all(type(k) is int for k in value))
         wanted = "the name of a grid or a list of whole numbers"
@@ -162,8 +182,12 @@ def _check_type(key: str, value: Any, path: Path) -> None:
     else:
         right = isinstance(value, SCALARS[key]) and not isinstance(value, bool)
         wanted = "a text" if SCALARS[key] == (str,) else "a whole number" if SCALARS[key] == (int,) else "a number"
-    if not right:
-        raise HeadcountError(f"{path}: {key} must be {wanted}; this is {value!r}.")
+    return None if right else wanted
+
+
+def _fixed(name: str) -> str:
+    """A local folder or file by its whole path, so that the study can be run again from anywhere."""
+    return str(Path(name).resolve()) if Path(name).exists() else name
 
 
 def _toml(value: Any) -> str:

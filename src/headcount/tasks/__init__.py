@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import HeadcountError, did_you_mean
+from ..errors import HeadcountError, did_you_mean, require_seed
 
 if TYPE_CHECKING:
     from ..models import Model
@@ -45,7 +45,8 @@ def task(name: str | Path, model: "Model", *, n: int = 200, seed: int = 0) -> "T
 
     if n < 2:
         raise HeadcountError(f"A task needs at least 2 pairs, one to score on and one to measure on; n is {n}.")
-    tokens = Tokens(model.encode)
+    require_seed(seed)
+    tokens = Tokens(model.encode, model.hf.config.get_text_config().vocab_size)
     if str(name).endswith(".jsonl"):
         path = Path(name)
         train, test = read_pairs(path, tokens, n, seed)

@@ -22,7 +22,7 @@ SPLITS = ("train", "test")
 def read_pairs(path: Path, tokens: Tokens, n: int | None, seed: int) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
     """Train and test pairs of a file, at most n in all; the error names the line where one is wrong."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
         raise HeadcountError(f"The task file {path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
@@ -80,13 +80,13 @@ def _prompt(entry: dict[str, Any], key: str) -> str | list[int]:
     value = entry[key]
     if isinstance(value, str) and value:
         return value
-    if isinstance(value, list) and value and all(isinstance(token, int) for token in value):
+    if isinstance(value, list) and value and all(type(token) is int for token in value):
         return value
     raise HeadcountError(f"{key!r} must be a text or a list of token ids; this is {value!r}.")
 
 
 def _listed(value: Any, key: str) -> list[str | int]:
     values = value if isinstance(value, list) else [value]
-    if not values or not all(isinstance(word, (str, int)) and word != "" for word in values):
+    if not values or not all(type(word) in (str, int) and word != "" for word in values):
         raise HeadcountError(f"{key!r} must be a text, a token id, or a list of them; this is {value!r}.")
     return values

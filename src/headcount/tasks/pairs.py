@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -32,6 +32,8 @@ class Pair:
         for name in ("clean", "answers", "wrongs"):
             if not getattr(self, name):
                 raise HeadcountError(f"A pair must have at least one token in {name!r}, and this one has none.")
+        if both := set(self.answers) & set(self.wrongs):
+            raise HeadcountError(f"A token cannot be right and wrong at once; this pair has {sorted(both)} in both.")
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,8 @@ class Task:
     name: str
     title: str
     metric: str
-    train: tuple[Pair, ...]
-    test: tuple[Pair, ...]
+    train: tuple[Pair, ...] = field(repr=False)
+    test: tuple[Pair, ...] = field(repr=False)
 
     @property
     def fingerprint(self) -> str:

@@ -40,8 +40,10 @@ class Source(Protocol):
 class Tokens:
     """Questions about a tokenizer that the tasks ask."""
 
-    def __init__(self, encode: Callable[[str], list[int]]) -> None:
+    def __init__(self, encode: Callable[[str], list[int]], vocabulary: int | None = None) -> None:
         self.encode = encode
+        self.vocabulary = vocabulary
+        """How many tokens the model knows, to check ids that are given as such."""
 
     def after(self, prompt: str, continuation: str) -> list[int] | None:
         """Ids that `continuation` adds to `prompt`, or None where it changes how the prompt itself is split."""
@@ -72,12 +74,16 @@ class Tokens:
 
     def pair(self, draft: Draft) -> Pair:
         """The pair that a draft stands for. Raises `HeadcountError` where the tokenizer does not allow it."""
-        return Pair(
+        made = Pair(
             clean=tuple(self.ids(draft.clean)),
             corrupt=tuple(self.ids(draft.corrupt)),
             answers=tuple(self.next_id(draft.clean, answer) for answer in draft.answers),
             wrongs=tuple(self.next_id(draft.clean, wrong) for wrong in draft.wrongs),
         )
+        for token in (*made.clean, *made.corrupt, *made.answers, *made.wrongs):
+            if self.vocabulary is not None and not 0 <= token < self.vocabulary:
+                raise HeadcountError(f"Token ids must lie between 0 and {self.vocabulary - 1}; {token} does not.")
+        return made
 
 
 def draw_pairs(source: Source, pool: Any, tokens: Tokens, n: int, rng: random.Random, name: str) -> tuple[Pair, ...]:
