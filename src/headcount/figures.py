@@ -60,8 +60,10 @@ def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | No
     rows = -(-len(panels) // columns)
     with mpl.rc_context(STYLE):
         width = max(PANEL_WIDTH * columns, 5.0) + 0.3
-        size = (width, PANEL_HEIGHT * rows + 0.75)
-        figure = Figure(figsize=size, layout="constrained")
+        labels = list(dict.fromkeys(look.label for look in looks.values()))
+        legend_columns = _legend_columns(labels, width)
+        height = PANEL_HEIGHT * rows + 0.55 + 0.2 * -(-len(labels) // legend_columns)
+        figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False)
         for (name, curves), ax in zip(panels, axes.flat, strict=False):
             _draw_panel(ax, name, curves, looks, threshold)
@@ -75,7 +77,7 @@ def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | No
                 for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
                     first.setdefault(label, handle)
         figure.legend(
-            first.values(), first.keys(), loc="outside upper center", ncols=_legend_columns(list(first), width),
+            first.values(), first.keys(), loc="outside upper center", ncols=legend_columns,
             title="\n".join(wrap(title, int(width * 13))) or None, title_fontsize=10.5,
         )  # fmt: skip
         figure.supxlabel("\n".join(wrap(_caption(panels), int(width * 18))), fontsize=7, color="#555555")
@@ -115,7 +117,7 @@ def _draw_panel(
     for level in (0, 0.5, 1):
         ax.axhline(level, color="#dddddd", linewidth=0.6, zorder=0)
     # Curves that leave the range (a signed order far above 1, say) are cut off rather than flatten all others.
-    ax.set_ylim(-0.3, 1.42)
+    ax.set_ylim(-0.3, 1.55)
     ax.spines["left"].set_bounds(0, 1)
     if threshold:
         _draw_threshold(ax, curves, looks, threshold, total)
@@ -135,7 +137,7 @@ def _draw_threshold(
         ((needed, curve) for curve in curves if (needed := curve.units_needed(threshold).value) is not None),
         key=lambda crossing: crossing[0],
     )
-    heights = cycle((1.17, 1.29))
+    heights = cycle((1.17, 1.3, 1.43))
     for needed, curve in crossings:
         colour = looks[curve.model, curve.order].colour
         reached = float(curve.band().value[curve.ks.index(needed)])
