@@ -258,6 +258,7 @@ def test_wrong_names_are_found_before_anything_runs(folder, own_cache, tmp_path)
         ({"method": "x"}, "no scoring method"),
         ({"metric": "x"}, "no metric"),
         ({"fill": "x"}, "no fill"),
+        ({"method": "eap"}, "'eap' scores edges, and heads are wanted"),
     ):
         with pytest.raises(hc.HeadcountError, match=words):
             hc.run("heads-kept", models=["not loaded"], out=tmp_path / "out", overrides=overrides)

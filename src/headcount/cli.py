@@ -93,8 +93,8 @@ def methods() -> None:
     from .scores import METHODS
 
     _print_table(
-        ("method", "what it is", "cost in forwards"),
-        [(method.name, method.summary, method.cost) for method in METHODS.values()],
+        ("method", "units", "what it is", "forwards"),
+        [(method.name, method.units, method.summary, method.cost) for method in METHODS.values()],
     )
     print("L layers of H heads, S steps; a backward pass counts as one forward.")
 

@@ -136,12 +136,13 @@ def score(
 
 def score_heads(model: "Model", task: "Task", method: str, **options: Any) -> "HeadScores":
     """`score` by a method whose units are heads."""
-    from .result import HeadScores
+    require_units(method, "heads")
+    found: Any = score(model, task, method, **options)
+    scores: HeadScores = found
+    return scores
 
-    found = score(model, task, method, **options)
-    if not isinstance(found, HeadScores):
-        heads = [name for name, known in METHODS.items() if known.units == "heads"]
-        raise HeadcountError(
-            f"{method!r} scores {METHODS[method].units}, and heads are wanted. Use {', '.join(heads)}."
-        )
-    return found
+
+def require_units(method: str, units: str) -> None:
+    if (given := method_named(method).units) != units:
+        known = [name for name, other in METHODS.items() if other.units == units]
+        raise HeadcountError(f"{method!r} scores {given}, and {units} are wanted. Use one of {', '.join(known)}.")

@@ -18,7 +18,7 @@ from ..metrics import metric_named
 from ..models import Model, load
 from ..progress import Bar, progress_bar, waiting
 from ..provenance import versions
-from ..scores import method_named, score_heads
+from ..scores import method_named, require_units, score_heads
 from ..scores.result import HeadScores
 from ..sweeps import points_to_measure, sweep
 from ..tasks import task as make_task
@@ -66,7 +66,7 @@ def run(
     read = read_study(study, quick=quick, models=models, tasks=tasks, overrides=overrides)
     folder = writable_folder(Path(out) if out else Path("headcount-results") / read.name)
     for panel in read.panels:  # Everything that can be known to be wrong is said before a model is loaded.
-        method_named(panel.method)
+        require_units(panel.method, panel.units)
         Fill.parse(panel.fill)
         if panel.metric:
             metric_named(panel.metric)
