@@ -1,12 +1,22 @@
+"""Fixtures that several files share. They import late: the settings below are read when a library is first imported."""
+
+import json
 import os
+from pathlib import Path
 
 import pytest
-import torch
 
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"
-torch.set_num_threads(2)
+GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def two_threads():
+    import torch
+
+    torch.set_num_threads(2)
 
 
 @pytest.fixture
@@ -15,3 +25,33 @@ def own_cache(tmp_path, monkeypatch):
     folder = tmp_path / "cache"
     monkeypatch.setenv("HEADCOUNT_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """A small random Llama with a tokenizer, as a local folder."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from families import CONFIGS
+    from tokenizers_for_tests import make_tokenizer
+
+    torch.manual_seed(0)
+    place = tmp_path_factory.mktemp("models") / "tiny-llama"
+    tokenizer = make_tokenizer("digits")
+    config = CONFIGS["llama-gqa"]()
+    config.vocab_size, config.max_position_embeddings = len(tokenizer), 512
+    AutoModelForCausalLM.from_config(config).save_pretrained(place)
+    tokenizer.save_pretrained(place)
+    return str(place)
+
+
+@pytest.fixture(scope="session")
+def golden_task():
+    """The pairs of the reference numbers, as train and as test."""
+    import headcount as hc
+
+    raw = json.loads((GOLDEN / "pairs.json").read_text())
+    listed = zip(raw["clean"], raw["corrupt"], raw["answer"], raw["wrong"], strict=True)
+    made = tuple(hc.Pair(tuple(c), tuple(x), (a,), (w,)) for c, x, a, w in listed)
+    return hc.Task("golden", "Golden", "logit_diff", made, made)

@@ -10,14 +10,14 @@ import torch
 import headcount as hc
 from families import FAMILIES, random_task, tiny
 from headcount.circuits import CircuitMeter
-from test_edge_scores import golden_task, metric_with_one_reader_moved, run, some_edges  # noqa: F401
+from test_edge_scores import metric_with_one_reader_moved, run, some_edges
 
 GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"
 TASK = random_task()
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-8), (torch.float32, 1e-4)])
-def test_reference_circuits(golden_task, dtype, tolerance):  # noqa: F811
+def test_reference_circuits(golden_task, dtype, tolerance):
     reference = json.loads((GOLDEN / "circuits.json").read_text())
     meter = CircuitMeter(hc.load(GOLDEN, dtype=dtype), golden_task.test)
     graph = meter.wiring.graph

@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 from headcount import cli
-from test_studies import folder  # noqa: F401
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ def test_methods_lists_every_method_with_its_cost(headcount):
         assert words in out
 
 
-def test_tasks_list_and_show(headcount, folder):  # noqa: F811
+def test_tasks_list_and_show(headcount, folder):
     _, out, _ = headcount("tasks", "list")
     assert "greater-than" in out
     code, out, _ = headcount("tasks", "show", "ioi", "--model", folder, "-n", 2)
@@ -70,14 +69,14 @@ def test_tasks_list_and_show(headcount, folder):  # noqa: F811
     assert "%" in out
 
 
-def test_check_prints_a_verdict_a_line(headcount, folder):  # noqa: F811
+def test_check_prints_a_verdict_a_line(headcount, folder):
     code, out, _ = headcount("check", folder)
     assert code == 0
     assert out.count("ok    ") == 6
     assert "All checks passed." in out
 
 
-def test_check_fails_where_something_is_wrong(headcount, folder, monkeypatch):  # noqa: F811
+def test_check_fails_where_something_is_wrong(headcount, folder, monkeypatch):
     from headcount import selfcheck
 
     monkeypatch.setattr(selfcheck, "head_values", lambda model, ids: [z * 0 for z in _values(model, ids)])
@@ -93,7 +92,7 @@ def _values(model, ids):
     return head_values(model, ids)
 
 
-def test_run_prints_a_table_and_the_figure(headcount, folder, tmp_path):  # noqa: F811
+def test_run_prints_a_table_and_the_figure(headcount, folder, tmp_path):
     arguments = ("run", "heads-kept", "--model", folder, "--task", "ioi", "-n", 8, "--quick", "--out", tmp_path / "out")
     code, out, _ = headcount(*arguments)
     assert code == 0
@@ -113,7 +112,7 @@ def bad(headcount, *arguments):
     return err
 
 
-def test_bad_input_is_one_sentence_with_exit_code_2(headcount, folder, tmp_path):  # noqa: F811
+def test_bad_input_is_one_sentence_with_exit_code_2(headcount, folder, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     lines = tmp_path / "broken.jsonl"
@@ -148,7 +147,7 @@ def test_bad_input_is_one_sentence_with_exit_code_2(headcount, folder, tmp_path)
         ({"clean": [5, 6], "corrupt": [5, 7], "answer": 8, "wrong": [9, 8]}, "right and wrong at once"),
     ],
 )
-def test_token_ids_that_make_no_sense_name_their_line(headcount, folder, tmp_path, entry, words):  # noqa: F811
+def test_token_ids_that_make_no_sense_name_their_line(headcount, folder, tmp_path, entry, words):
     lines = tmp_path / "ids.jsonl"
     lines.write_text(json.dumps(entry) + "\n")
     err = bad(headcount, "run", "heads-kept", "--model", folder, "--task", lines)
@@ -165,7 +164,7 @@ def test_a_slip_in_a_models_name_is_told_without_asking_the_hub(headcount):
     assert "Did you mean 'smollm2'" in bad(headcount, "check", "smolm2")
 
 
-def test_a_file_an_empty_name_and_broken_weights_are_no_models(headcount, folder, tmp_path):  # noqa: F811
+def test_a_file_an_empty_name_and_broken_weights_are_no_models(headcount, folder, tmp_path):
     file = tmp_path / "x.jsonl"
     file.write_text("")
     assert "is a file" in bad(headcount, "check", file)
@@ -176,7 +175,7 @@ def test_a_file_an_empty_name_and_broken_weights_are_no_models(headcount, folder
     assert "could not be loaded" in bad(headcount, "check", broken)
 
 
-def test_a_task_without_an_effect_is_warned_of(headcount, folder, tmp_path):  # noqa: F811
+def test_a_task_without_an_effect_is_warned_of(headcount, folder, tmp_path):
     lines = tmp_path / "same.jsonl"
     entries = [{"clean": [5, i], "corrupt": [5, i], "answer": 8, "wrong": 9} for i in range(10, 18)]
     lines.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
@@ -189,14 +188,14 @@ def test_a_task_without_an_effect_is_warned_of(headcount, folder, tmp_path):  # 
     assert "never" in out
 
 
-def test_dollar_signs_in_titles_are_only_dollar_signs(headcount, folder, tmp_path):  # noqa: F811
+def test_dollar_signs_in_titles_are_only_dollar_signs(headcount, folder, tmp_path):
     toml = tmp_path / "t.toml"
     toml.write_text('title = "x $a_$"\n[[panel]]\ntask = "ioi"\ntitle = "cost $x_$ y"\nn = 4\npoints = 2\ndraws = 1\n')
     code, *_ = headcount("run", toml, "--model", folder, "--out", tmp_path / "o")
     assert code == 0
 
 
-def test_a_byte_order_mark_is_read_over(headcount, folder, tmp_path):  # noqa: F811
+def test_a_byte_order_mark_is_read_over(headcount, folder, tmp_path):
     lines, toml = tmp_path / "bom.jsonl", tmp_path / "bom.toml"
     entries = [{"clean": [5, i], "corrupt": [6, i], "answer": 8, "wrong": 9} for i in (10, 11)]
     lines.write_text("\ufeff" + "".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
@@ -216,7 +215,7 @@ def test_stopping_by_hand_says_that_finished_jobs_are_kept(headcount, monkeypatc
     assert "Finished jobs are kept" in err
 
 
-def test_an_output_folder_that_cannot_be_written_is_found_before_the_work(headcount, folder, tmp_path):  # noqa: F811
+def test_an_output_folder_that_cannot_be_written_is_found_before_the_work(headcount, folder, tmp_path):
     file = tmp_path / "file"
     file.write_text("")
     start = time.perf_counter()

@@ -16,15 +16,6 @@ from headcount.tasks.pairs import collate
 GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"
 
 
-@pytest.fixture(scope="module")
-def golden():
-    """A tiny GPT-2 in float64, its pairs, and per-head effects computed by plain hooks elsewhere."""
-    raw = json.loads((GOLDEN / "pairs.json").read_text())
-    listed = zip(raw["clean"], raw["corrupt"], raw["answer"], raw["wrong"], strict=True)
-    made = [hc.Pair(tuple(c), tuple(x), (a,), (w,)) for c, x, a, w in listed]
-    return hc.load(GOLDEN, dtype=torch.float64), made, json.loads((GOLDEN / "heads.json").read_text())
-
-
 def one_head_cuts(model):
     heads = model.head_count
     return ~torch.eye(heads, dtype=torch.bool).view(heads, model.n_layers, model.n_heads)
@@ -39,8 +30,10 @@ def one_head_cuts(model):
         ("mean_ablation_clean_run", "mean", "clean"),
     ],
 )
-def test_reference_numbers(golden, name, fill, side):
-    model, made, heads = golden
+def test_reference_numbers(golden_task, name, fill, side):
+    """Per-head effects that plain hooks gave elsewhere, for a tiny GPT-2 in float64."""
+    model, made = hc.load(GOLDEN, dtype=torch.float64), golden_task.test
+    heads = json.loads((GOLDEN / "heads.json").read_text())
     filler = Filler.prepare(model, fill, pairs=made, reference=made, side=side)
     values = Meter(model, made, filler).measure(one_head_cuts(model))["logit_diff"]
     wanted = np.array(heads[name]["metric_per_pair"]).reshape(model.head_count, -1)

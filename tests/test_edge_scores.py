@@ -18,14 +18,6 @@ GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"
 TASK = random_task()
 
 
-@pytest.fixture(scope="module")
-def golden_task():
-    raw = json.loads((GOLDEN / "pairs.json").read_text())
-    listed = zip(raw["clean"], raw["corrupt"], raw["answer"], raw["wrong"], strict=True)
-    made = tuple(hc.Pair(tuple(c), tuple(x), (a,), (w,)) for c, x, a, w in listed)
-    return hc.Task("golden", "Golden", "logit_diff", made, made)
-
-
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-8), (torch.float32, 1e-5)])
 @pytest.mark.parametrize(
     ("method", "steps", "name"),

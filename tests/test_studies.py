@@ -12,27 +12,9 @@ import tomllib
 import pytest
 
 import headcount as hc
-from families import CONFIGS
 from headcount.studies.spec import bundled_studies, read_study
-from tokenizers_for_tests import make_tokenizer
 
 SMALL = {"n": 8, "points": 4, "draws": 3}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A small random Llama with a tokenizer, as a local folder."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    torch.manual_seed(0)
-    place = tmp_path_factory.mktemp("models") / "tiny-llama"
-    tokenizer = make_tokenizer("digits")
-    config = CONFIGS["llama-gqa"]()
-    config.vocab_size, config.max_position_embeddings = len(tokenizer), 512
-    AutoModelForCausalLM.from_config(config).save_pretrained(place)
-    tokenizer.save_pretrained(place)
-    return str(place)
 
 
 def run(folder, out, **arguments):

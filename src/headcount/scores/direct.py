@@ -10,7 +10,7 @@ own first, whose scale is fixed in the same way. Logits are taken before a soft 
 several right or wrong tokens, the best of each side on the clean prompt count, as in `logit_diff`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
 
@@ -72,7 +72,10 @@ def direct(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
 def inputs_of(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
     """Collect what enters some modules, in the order in which they run."""
     seen: list[Tensor] = []
-    hook: Callable[[nn.Module, tuple[Tensor, ...]], None] = lambda module, args: seen.append(args[0])  # noqa: E731
+
+    def hook(module: nn.Module, args: tuple[Tensor, ...]) -> None:
+        seen.append(args[0])
+
     handles = [module.register_forward_pre_hook(hook) for module in modules]
     try:
         yield seen
