@@ -140,6 +140,11 @@ def test_an_order_needs_scores_of_the_same_model(model):
         hc.sweep(model, TASK, other)
 
 
+def test_scores_of_edges_are_sent_elsewhere(model):
+    with pytest.raises(hc.HeadcountError, match="takes scores of heads; this is EdgeScores.*CircuitMeter"):
+        hc.sweep(model, TASK, hc.score(model, TASK, "eap"))
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Curves worked out by hand
 

@@ -60,6 +60,11 @@ def sweep(
     mode, order = _mode_and_order(keep, mask)
     if order != "chance" and scores is None:
         raise HeadcountError(f"The order {order!r} comes from scores, and none were given. See headcount.score.")
+    if scores is not None and not isinstance(scores, HeadScores):
+        raise HeadcountError(
+            f"A sweep takes scores of heads; this is {type(scores).__name__}. Sets of edges are measured by"
+            " headcount.circuits.CircuitMeter."
+        )
     if positions not in POSITIONS:
         raise HeadcountError(f"There are no positions {positions!r}. Known: {', '.join(POSITIONS)}.")
     if draws < 1:
