@@ -26,6 +26,7 @@ TASK = random_task()
         ("eap-ig", 5, "eap_ig_inputs_5"),
         ("eap-ig", 20, "eap_ig_inputs_20"),
         ("eap-clean-corrupted", 5, "clean_corrupted"),
+        ("edge-patching", 5, "exact"),
     ],
 )
 def test_reference_numbers(golden_task, dtype, tolerance, method, steps, name):

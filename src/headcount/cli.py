@@ -96,7 +96,7 @@ def methods() -> None:
         ("method", "units", "what it is", "forwards"),
         [(method.name, method.units, method.summary, method.cost) for method in METHODS.values()],
     )
-    print("L layers of H heads, S steps; a backward pass counts as one forward.")
+    print("L layers of H heads, S steps, E edges; a backward pass counts as one forward.")
 
 
 @tasks_app.command("list")

@@ -39,6 +39,10 @@ METHODS: dict[str, Method] = {
         ),
         Method("induction", "attention to what followed it, on random tokens said twice", "1", "patterns:induction"),
         Method("chance", "random numbers, the order to beat", "0", "chance:chance"),
+        Method(
+            "edge-patching", "exact: take each edge from the counterfactual run", "3 + E",
+            "edge_patching:edge_patching", units="edges",
+        ),
         Method("eap", "edge patching to first order, all edges at once", "3", "edge_attribution:eap", units="edges"),
         Method(
             "eap-ig", "the same with the gradient averaged between the two prompts", "1 + 2·S",
@@ -98,6 +102,7 @@ def score(
     from ..cuts import POSITIONS, Filler
     from ..measure import MAX_TOKENS
     from ..metrics import metric_named
+    from ..models.wiring import find_wiring
     from ..progress import progress_bar
     from ..provenance import provenance
     from .result import EdgeScores, HeadScores
@@ -118,7 +123,8 @@ def score(
     max_tokens = max_tokens or MAX_TOKENS
     side: Any = chosen.side
     filler = Filler.prepare(model, fill, pairs=pairs, reference=pairs, side=side, seed=seed, max_tokens=max_tokens)
-    cost = chosen.forwards(model.head_count, steps) * len(pairs)
+    graph = find_wiring(model).graph if chosen.units == "edges" else None
+    cost = chosen.forwards(model.head_count, steps, 0 if graph is None else graph.n_edges) * len(pairs)
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · {method}")
         settings = Settings(metric, filler, positions, steps, seed, max_tokens, advance or bar.advance)
@@ -127,10 +133,8 @@ def score(
     facts = {"model": model.name, "task": task.name, "method": method, "metric": metric}
     origin = provenance(model, task, arguments)
     found = values.cpu().double().numpy()
-    if chosen.units == "edges":
-        from ..models.wiring import find_wiring
-
-        return EdgeScores(**facts, graph=find_wiring(model).graph, values=found, provenance=origin)
+    if graph is not None:
+        return EdgeScores(**facts, graph=graph, values=found, provenance=origin)
     return HeadScores(**facts, by_pair=found, provenance=origin)
 
 

@@ -43,7 +43,7 @@ class Method:
     name: str
     summary: str
     cost: str
-    """In forward passes over the scored pairs; L layers of H heads, S steps. A backward pass counts as one more."""
+    """In forward passes over the scored pairs; L layers of H heads, S steps, E edges. A backward pass counts as one."""
     target: "str | ScoreFunction"
     """The function, or 'file:function' below `scores/`, so that listing the methods needs no torch."""
     side: str = "clean"
@@ -57,9 +57,10 @@ class Method:
         function: ScoreFunction = getattr(import_module(f".{module}", __package__), name)
         return function
 
-    def forwards(self, heads: int, steps: int) -> int:
+    def forwards(self, heads: int, steps: int, edges: int = 0) -> int:
         """The cost as a number, for progress bars."""
-        return sum(_count(term, {"L·H": heads, "2·S": 2 * steps, "S": steps}) for term in self.cost.split(" + "))
+        names = {"L·H": heads, "2·S": 2 * steps, "E": edges}
+        return sum(_count(term, names) for term in self.cost.split(" + "))
 
 
 def _count(term: str, names: dict[str, int]) -> int:
