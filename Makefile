@@ -19,7 +19,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)  ## cost in multiples of one Hugging Face forward; writes benchmarks/RESULTS.md
-	$(BIN)/python benchmarks/heads.py
+	$(BIN)/python benchmarks/costs.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

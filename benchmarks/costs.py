@@ -1,4 +1,4 @@
-"""What head analysis costs, in multiples of one Hugging Face forward of the same prompts.
+"""What scores, sweeps and circuits cost, in multiples of one Hugging Face forward of the same prompts.
 
 Baseline and candidate run in turns in one process, so that whatever else the machine does hits both; the table shows
 the median of the ratios. Absolute times are not shown: they are of one machine on one day.
@@ -17,6 +17,7 @@ import transformers
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import headcount as hc
+from headcount.circuits import CircuitMeter
 from headcount.cuts import Filler
 from headcount.measure import Meter
 
@@ -91,11 +92,29 @@ def bench(model: hc.Model, pairs: list[hc.Pair], prompts: str) -> list[Row]:
         ),
         (f"exact patching, a forward of its {heads} masks", heads, lambda: hc.score(model, task, "patching"), "1.1"),
         ("attribution, all heads", 1, lambda: hc.score(model, task, "attribution"), "–"),
+        ("EAP, all edges", 1, lambda: hc.score(model, task, "eap"), "4"),
+        ("EAP-IG with 5 steps, all edges", 1, lambda: hc.score(model, task, "eap-ig", steps=5), "12"),
+        *circuits(model, task),
     ]
     return [
         Row(f"{model.name}: {what}", prompts, *compare(forward, run, share), goal)
         for what, share, run, goal in candidates
     ]
+
+
+def circuits(model: hc.Model, task: hc.Task) -> list[tuple[str, int, Callable[[], object], str]]:
+    """One circuit of the best edges; its counterfactual run is shared by four that are measured together."""
+    scores = hc.score(model, task, "eap")
+    meter = CircuitMeter(model, task.test)
+    order, graph = scores.order(), scores.graph
+    found = []
+    for share, goal in ((0.001, "0.8"), (0.01, "0.8"), (0.1, "1.5"), (1, "1.5")):
+        keep = torch.zeros(graph.real.shape, dtype=torch.bool)
+        for writer, reader in order[: round(share * graph.n_edges)]:
+            keep[writer, reader] = True
+        keeps = keep.repeat(4, 1, 1)
+        found.append((f"a circuit of {share:.1%} of the edges", 4, lambda keeps=keeps: meter.measure(keeps), goal))
+    return found
 
 
 def sweep_once(model: hc.Model, pairs: list[hc.Pair], filler: Filler, keeps: torch.Tensor) -> None:
@@ -122,7 +141,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 def report(rows: list[Row]) -> str:
     lines = [
-        "# What head analysis costs",
+        "# What it costs",
         "",
         "In multiples of one Hugging Face forward of the same prompts (last position's logits only), measured in turns",
         f"in one process: median of {ROUNDS} rounds, lowest and highest in brackets. `make bench` writes this page.",
