@@ -125,7 +125,8 @@ def compare(baseline: Callable[[], object], candidate: Callable[[], object], sha
     """Median, lowest and highest ratio of `candidate` / `share` to `baseline`, in turns."""
     ratios = []
     baseline()
-    for _ in range(ROUNDS):
+    rounds = max(3, min(ROUNDS, int(20 / seconds(candidate))))  # fewer for what takes long
+    for _ in range(rounds):
         before = seconds(baseline)
         taken = seconds(candidate)
         # The baseline on both sides of the candidate: a machine that slows down midway is noticed.
@@ -144,7 +145,7 @@ def report(rows: list[Row]) -> str:
         "# What it costs",
         "",
         "In multiples of one Hugging Face forward of the same prompts (last position's logits only), measured in turns",
-        f"in one process: median of {ROUNDS} rounds, lowest and highest in brackets. `make bench` writes this page.",
+        f"in one process: median of 3 to {ROUNDS} rounds, lowest and highest in brackets. `make bench` writes this page.",
         "",
         f"{date.today().isoformat()}, headcount {hc.__version__}, torch {torch.__version__}, transformers"
         f" {transformers.__version__}, Python {platform.python_version()}, {THREADS} CPU threads, float32.",
