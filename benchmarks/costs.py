@@ -145,7 +145,7 @@ def report(rows: list[Row]) -> str:
         "# What it costs",
         "",
         "In multiples of one Hugging Face forward of the same prompts (last position's logits only), measured in turns",
-        f"in one process: median of 3 to {ROUNDS} rounds, lowest and highest in brackets. `make bench` writes this page.",
+        f"in one process: median of 3 to {ROUNDS} rounds, lowest and highest in brackets. `make bench` writes this.",
         "",
         f"{date.today().isoformat()}, headcount {hc.__version__}, torch {torch.__version__}, transformers"
         f" {transformers.__version__}, Python {platform.python_version()}, {THREADS} CPU threads, float32.",
