@@ -42,7 +42,7 @@ def run(model, ids):
     wiring = find_wiring(model)
     with torch.no_grad(), traced(model, wiring) as trace:
         model.logits(ids)
-        return trace.written(model, wiring), trace
+        return trace.written(wiring).expanded(model, wiring), trace
 
 
 def metric_with_one_reader_moved(model, pair, reader, shift):
@@ -70,7 +70,7 @@ def metric_with_one_reader_moved(model, pair, reader, shift):
 
         def change(module, args, output):
             output = output.clone()
-            rows = projection.rows[head]
+            rows = projection.rows.index[head]
             output[0][:, rows] = module.forward(moved)[:, rows]
             return output
 

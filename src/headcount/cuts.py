@@ -65,16 +65,18 @@ def head_values(model: Model, ids: Tensor) -> tuple[Tensor, ...]:
     """What every head carries on some prompts: one tensor a layer, [batch, position, head, head size]."""
     values: list[Tensor] = []
     with visit_heads(model, lambda layer, z: values.append(z)), torch.no_grad():
-        model.last_logits(ids, torch.zeros(len(ids), dtype=torch.long, device=ids.device))
+        model.run(ids)
     return tuple(values)
 
 
 @contextmanager
-def mix_inputs(model: Model, start: Tensor, end: Tensor, share: float) -> Iterator[None]:
-    """Token embeddings on the line between two prompts: e(start) + share · (e(end) - e(start))."""
+def mix_inputs(model: Model, start: Tensor, end: Tensor, shares: Sequence[float]) -> Iterator[None]:
+    """Token embeddings on the line between two prompts, e(start) + share · (e(end) - e(start)): the batch once for each
+    share."""
     embedding: nn.Module = model.hf.get_input_embeddings()
     with torch.no_grad():
-        mixed = torch.lerp(embedding(start), embedding(end), share)
+        ends = embedding(start), embedding(end)
+        mixed = torch.cat([torch.lerp(*ends, share) for share in shares])
     handle = embedding.register_forward_hook(lambda module, args, output: mixed)
     try:
         yield

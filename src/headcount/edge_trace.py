@@ -12,9 +12,53 @@ from .models import Model
 from .models.wiring import Wiring
 
 
+@dataclass(frozen=True)
+class Written:
+    """What every writer added to the stream, kept small: for a head its value z, not what the output projection makes
+    of it. In post-norm blocks z is divided by the norm's scale. All is linear from there, so differences and means of
+    this are differences and means of what was written."""
+
+    input: Tensor
+    """[token, d]; the stream before the first layer."""
+    heads: list[Tensor]
+    """One entry a layer, [token, head, head size]."""
+    mlps: list[Tensor]
+    """One entry a layer, [token, d]."""
+
+    def parts(self) -> list[Tensor]:
+        return [self.input, *self.heads, *self.mlps]
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[Tensor]) -> "Written":
+        layers = len(parts) // 2
+        return cls(parts[0], list(parts[1 : layers + 1]), list(parts[layers + 1 :]))
+
+    def __sub__(self, other: "Written") -> "Written":
+        return Written.of_parts([a - b for a, b in zip(self.parts(), other.parts(), strict=True)])
+
+    def expanded(self, model: Model, wiring: Wiring) -> Tensor:
+        """In full, [writer, token, d]."""
+        graph = wiring.graph
+        rows = self.input.new_empty(len(graph.writers), *self.input.shape)
+        rows[0] = self.input
+        for layer, (values, mlp) in enumerate(zip(self.heads, self.mlps, strict=True)):
+            first = graph.writers_before(layer)
+            write_heads(model, wiring, layer, values, rows[first : first + graph.n_heads])
+            rows[first + graph.n_heads] = mlp
+        return rows
+
+
+def write_heads(model: Model, wiring: Wiring, layer: int, values: Tensor, into: Tensor) -> None:
+    """What the heads of a layer write, `into` [head, token, d], from `values` [token, head, head size]."""
+    torch.bmm(values.transpose(0, 1), model.anatomy.out_weight(layer), out=into)
+    norm = wiring.layers[layer].heads_norm
+    if norm is not None:
+        into.copy_(norm.gain * norm.centred(into))
+
+
 @dataclass
 class Trace:
-    """One entry a layer, [pair, position, …]; filled while the model runs."""
+    """One entry a layer, [row, position, …]; filled while the model runs."""
 
     z: list[Tensor] = field(default_factory=list)
     heads_sum: list[Tensor] = field(default_factory=list)
@@ -32,39 +76,24 @@ class Trace:
         by_layer = zip(self.projected, self.mlp_read, strict=True)
         return [tensor for projected, mlp in by_layer for tensor in (*projected, mlp)] + self.final_stream
 
-    def readings(self, wiring: Wiring, gradients: Sequence[Tensor]) -> tuple[list[Tensor], list[list[Tensor]]]:
-        """For each norm in order the stream it saw [token, d], and its readers' gradients [token, head, head size]."""
-        left = iter(gradients)
-        streams: list[Tensor] = []
-        found: list[list[Tensor]] = []
-        for index, layer in enumerate(wiring.layers):
-            own = [next(left).flatten(0, -2) for _ in self.projected[index]]
-            roles = list(layer.projections.values())
-            modules = [projection.module for projection in roles]
-            by_role = [own[0] if len(own) == 1 else own[modules.index(p.module)] for p in roles]
-            streams += [self.attention_stream[index].flatten(0, -2), self.mlp_stream[index].flatten(0, -2)]
-            found.append([gradient[:, p.rows] for gradient, p in zip(by_role, roles, strict=True)])
-            found.append([next(left).flatten(0, -2)[:, None]])
-        streams.append(self.final_stream[0].flatten(0, -2))
-        found.append([next(left).flatten(0, -2)[:, None]])
-        return streams, found
-
-    def written(self, model: Model, wiring: Wiring) -> Tensor:
-        """What every writer added to the stream, [writer, token, d]; `input` is the stream before the first layer."""
-        rows = [self.attention_stream[0].flatten(0, -2)[None]]
-        for index, layer in enumerate(wiring.layers):
-            heads = self.z[index].flatten(0, 1).transpose(0, 1)
-            wrote = torch.bmm(heads, model.anatomy.out_weight(index))
+    @torch.no_grad()
+    def written(self, wiring: Wiring) -> Written:
+        heads = []
+        for layer, z in zip(wiring.layers, self.z, strict=True):
+            heads.append(z.detach().flatten(0, -3))
             if layer.heads_norm is not None:
-                whole = self.heads_sum[index].flatten(0, -2)
-                wrote = layer.heads_norm.share(wrote.transpose(0, 1), whole).transpose(0, 1)
-            rows += [wrote, self.mlp_written[index].flatten(0, -2)[None]]
-        return torch.cat([row.detach() for row in rows])
+                heads[-1] = heads[-1] / layer.heads_norm.scale(self.heads_sum[len(heads) - 1].flatten(0, -2))[:, None, None]
+        mlps = [mlp.detach().flatten(0, -2) for mlp in self.mlp_written]
+        return Written(self.attention_stream[0].detach().flatten(0, -2), heads, mlps)
 
 
 @contextmanager
-def traced(model: Model, wiring: Wiring) -> Iterator[Trace]:
-    """Catch what the model reads and writes while the block lasts. Gradients, where on, begin at the embedding."""
+def traced(model: Model, wiring: Wiring, last: Tensor | None = None) -> Iterator[Trace]:
+    """Catch what the model reads and writes while the block lasts. Gradients, where on, begin at the embedding.
+
+    With `last` [row], the position of each row's answer, the MLP of the last layer runs there alone: nothing else
+    that it writes is ever read. It then counts as having written nothing at the other positions.
+    """
     trace = Trace()
     shape = (model.n_heads, model.anatomy.head_size)
 
@@ -73,15 +102,20 @@ def traced(model: Model, wiring: Wiring) -> Iterator[Trace]:
 
     with ExitStack() as stack:
 
+        def before(module: nn.Module, hook: Any) -> None:
+            stack.callback(module.register_forward_pre_hook(hook).remove)
+
+        def after(module: nn.Module, hook: Any) -> None:
+            stack.callback(module.register_forward_hook(hook).remove)
+
         def enters(module: nn.Module, into: list[Tensor]) -> None:
-            stack.callback(module.register_forward_pre_hook(lambda module, args: into.append(args[0])).remove)
+            before(module, lambda module, args: into.append(args[0]))
 
         def leaves(module: nn.Module, into: list[Tensor]) -> None:
-            stack.callback(module.register_forward_hook(lambda module, args, output: into.append(output)).remove)
+            after(module, lambda module, args, output: into.append(output))
 
-        stack.callback(model.hf.get_input_embeddings().register_forward_hook(begin).remove)
+        after(model.hf.get_input_embeddings(), begin)
         for index, layer in enumerate(wiring.layers):
-            modules = list(dict.fromkeys(projection.module for projection in layer.projections.values()))
             caught: list[Tensor] = []
 
             def project(module: nn.Module, args: Any, output: Tensor, caught: list[Tensor] = caught) -> Tensor:
@@ -89,28 +123,50 @@ def traced(model: Model, wiring: Wiring) -> Iterator[Trace]:
                 caught.append(output)
                 return output.clone()
 
-            for module in modules:
-                stack.callback(module.register_forward_hook(project).remove)
-            enters(layer.attention_norm.module if layer.attention_norm else modules[0], trace.attention_stream)
+            for module in layer.modules:
+                after(module, project)
+            enters(layer.attention_norm.module if layer.attention_norm else layer.modules[0], trace.attention_stream)
             projection = model.anatomy.out_projections[index]
 
             def close(module: nn.Module, args: Any, caught: list[Tensor] = caught) -> None:
                 trace.projected.append(tuple(caught))
                 trace.z.append(args[0].unflatten(-1, shape))
 
-            stack.callback(projection.register_forward_pre_hook(close).remove)
-            leaves(projection, trace.heads_sum)
-            if layer.mlp_norm:
-                enters(layer.mlp_norm.module, trace.mlp_stream)
-            else:
-                enters(layer.mlp_in, trace.mlp_stream)
+            before(projection, close)
+            if layer.heads_norm:
+                leaves(projection, trace.heads_sum)
+            enters(layer.mlp_norm.module if layer.mlp_norm else layer.mlp_in, trace.mlp_stream)
+            answers = _AnswersOnly(last) if last is not None and index == len(wiring.layers) - 1 else None
 
-            def split_off(module: nn.Module, args: Any) -> Any:
+            def split_off(module: nn.Module, args: Any, answers: _AnswersOnly | None = answers) -> Any:
                 """The MLP's own copy: without a norm in front, the same tensor goes on along the stream."""
                 trace.mlp_read.append(args[0].view_as(args[0]))
-                return (trace.mlp_read[-1], *args[1:])
+                own = trace.mlp_read[-1]
+                return (own if answers is None else answers.gather(own), *args[1:])
 
-            stack.callback(layer.mlp_in.register_forward_pre_hook(split_off).remove)
+            before(layer.mlp_in, split_off)
+            if answers is not None:
+                after(layer.mlp_out, lambda module, args, output, answers=answers: answers.spread(output))
             leaves(layer.mlp_out, trace.mlp_written)
         enters(wiring.final_norm.module, trace.final_stream)
         yield trace
+
+
+@dataclass
+class _AnswersOnly:
+    """The rows of answers out of all tokens, and back with zeros between them."""
+
+    last: Tensor
+    shape: torch.Size = torch.Size()
+
+    def rows(self) -> Tensor:
+        positions = self.shape.numel() // self.shape[-1] // len(self.last)
+        return torch.arange(len(self.last), device=self.last.device) * positions + self.last
+
+    def gather(self, x: Tensor) -> Tensor:
+        self.shape = x.shape
+        return x.flatten(0, -2)[self.rows()][None]
+
+    def spread(self, x: Tensor) -> Tensor:
+        full = x.new_zeros(self.shape).flatten(0, -2)
+        return full.index_copy(0, self.rows(), x.flatten(0, -2)).view(self.shape)

@@ -4,7 +4,8 @@ Writers are the token embedding (`input`), every head (`a3.h5`) and every MLP (`
 value inputs of attention (`a3.h5<q>`), every MLP, and the final norm (`logits`). An edge (writer, reader) is real where
 the writer comes first; in parallel blocks (GPT-NeoX, GPT-J) the heads of a layer do not feed its MLP.
 
-Keys and values are read once for each KV head, which is what a model with grouped-query attention has.
+Keys and values are read once for each KV head, which is what a model with grouped-query attention has; or once for
+each query head, as if every one had keys and values of its own, which is how MIB and EAP-IG count.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 
 Role = Literal["q", "k", "v"]
 ROLES: tuple[Role, ...] = ("q", "k", "v")
+Readers = Literal["kv-heads", "query-heads"]
+READERS: tuple[Readers, ...] = ("kv-heads", "query-heads")
 Edge = tuple[int, int]
 
 
@@ -26,7 +29,7 @@ class Graph:
     n_layers: int
     n_heads: int
     n_kv_heads: int
-    """Heads that read keys and values; fewer than `n_heads` with grouped-query attention."""
+    """Heads that read keys and values; fewer than `n_heads` with grouped-query attention, unless query heads read."""
     parallel: bool = False
 
     def heads_of(self, role: Role) -> int:
@@ -72,6 +75,43 @@ class Graph:
     @property
     def n_edges(self) -> int:
         return int(self.real.sum())
+
+    def reader_of(self, layer: int, role: Role | None) -> int:
+        """The first reader of a role in a layer; the MLP where there is no role; the logits behind the last layer."""
+        before = {"q": 0, "k": self.n_heads, "v": self.n_heads + self.n_kv_heads, None: self.readers_a_layer - 1}
+        return layer * self.readers_a_layer + (before[role] if layer < self.n_layers else 0)
+
+    def pruned(self, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """A circuit [writer, reader] without its dangling edges: those of nodes that nothing reaches from the input,
+        or from which nothing reaches the logits."""
+        feeds, fed = self._nodes_of_readers
+        keep = keep & self.real
+        while True:
+            has_input = np.zeros(len(self.writers), dtype=bool)
+            np.logical_or.at(has_input, fed, keep.any(0)[feeds])
+            has_input[0] = True  # the embedding needs no input
+            has_output = keep.any(1)
+            # A grouped key or value serves several heads: it has an output if one of them has.
+            used = np.zeros(len(self.readers), dtype=bool)
+            np.logical_or.at(used, feeds, has_output[fed])
+            used[-1] = True
+            left = keep & has_input[:, None] & used
+            if left.sum() == keep.sum():
+                return left
+            keep = left
+
+    @cached_property
+    def _nodes_of_readers(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """(reader, writer) for every reader that belongs to a writer's node: a head's q, k and v, an MLP's input."""
+        found = []
+        for layer in range(self.n_layers):
+            first = self.writers_before(layer)
+            for role in ROLES:
+                group = self.n_heads // self.heads_of(role)
+                found += [(self.reader_of(layer, role) + head // group, first + head) for head in range(self.n_heads)]
+            found.append((self.reader_of(layer, None), first + self.n_heads))
+        readers, writers = zip(*found, strict=True)
+        return np.array(readers), np.array(writers)
 
     def edge_name(self, edge: Edge) -> str:
         return f"{self.writers[edge[0]]} -> {self.readers[edge[1]]}"

@@ -49,6 +49,17 @@ MEASURED = (*METRICS, "kl")
 """Everything that a sweep reports at every point."""
 
 
+LISTED_TOKENS_ONLY = ("logit_diff", "accuracy")
+"""Metrics that look at the logits of the right and wrong tokens and at no others."""
+
+
+def batch_for(metric: str, batch: Batch) -> tuple[Tensor | None, Batch]:
+    """The tokens whose logits a metric needs (None for all), and the batch whose answers count among those."""
+    if metric not in LISTED_TOKENS_ONLY:
+        return None, batch
+    return batch.among_listed()
+
+
 def metric_named(name: str) -> Metric:
     if name not in METRICS:
         raise HeadcountError(f"There is no metric {name!r}.{did_you_mean(name, METRICS)}")

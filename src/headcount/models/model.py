@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from transformers import DynamicCache
 
 from ..errors import HeadcountError
 from .anatomy import Anatomy
+from .stand_in import stand_in
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,18 +67,25 @@ class Model:
     def read_prefix(self, ids: Tensor) -> Any:
         """The keys and values of a prefix, to be handed to `last_logits` by any number of runs that begin with it."""
         cache = DynamicCache(config=self.hf.config)
-        self.last_logits(ids, torch.zeros(len(ids), dtype=torch.long, device=ids.device), past_key_values=cache)
+        self.run(ids, past_key_values=cache)
         return cache
 
-    def last_logits(self, ids: Tensor, last: Tensor, past_key_values: Any = None) -> Tensor:
-        """Logits at one position of each row, [batch, vocabulary]; `last` holds the positions.
+    def run(self, ids: Tensor, past_key_values: Any = None) -> None:
+        """A forward pass for what hooks see of it; nothing is unembedded."""
+        self.last_logits(ids, ids.new_empty(0), past_key_values)
+
+    def last_logits(
+        self, ids: Tensor, last: Tensor, past_key_values: Any = None, tokens: Tensor | None = None
+    ) -> Tensor:
+        """Logits at one position of each row, [batch, vocabulary]; `last` holds the positions, of the first rows.
 
         With `past_key_values`, ids and positions are those behind the prefix that was read. It grows in the run: give
         a copy (`repeated_prefix`) where it is needed again.
 
         Rows shorter than the batch are padded on the right: with causal attention no real token sees the padding, so
         no attention mask is needed. Only the wanted rows are unembedded, as one contiguous matrix (HF's
-        `logits_to_keep` slices instead, which the CPU turns into a slow batched product).
+        `logits_to_keep` slices instead, which the CPU turns into a slow batched product). With `tokens` the logits are
+        those of these token ids alone, [batch, token].
         """
         rows = torch.arange(len(last), device=last.device)
 
@@ -87,10 +95,24 @@ class Model:
 
         handle = self.unembedding.register_forward_pre_hook(gather)
         try:
-            logits: Tensor = self.hf(input_ids=ids, past_key_values=past_key_values, use_cache=False).logits
+            with self._unembedding_only(tokens):
+                logits: Tensor = self.hf(input_ids=ids, past_key_values=past_key_values, use_cache=False).logits
         finally:
             handle.remove()
         return logits[:, 0]
+
+    @contextmanager
+    def _unembedding_only(self, tokens: Tensor | None) -> Iterator[None]:
+        """Some rows of the unembedding in the place of all."""
+        module = self.unembedding
+        if tokens is None:
+            yield
+            return
+        weight, bias = cast(Tensor, module.weight), cast(Tensor | None, getattr(module, "bias", None))
+        tokens = tokens.to(weight.device)
+        few = weight[tokens], None if bias is None else bias[tokens]
+        with stand_in(module, lambda hidden: nn.functional.linear(hidden, *few)):
+            yield
 
     def repeated_prefix(self, prefix: Any, times: int) -> Any:
         """A copy of what `read_prefix` gave, its rows again and again, for a batch that is repeated as often."""

@@ -4,18 +4,21 @@ Heads need the output projection only (`anatomy.py`). Edges need every reader's 
 has to be listed here; one that is not still works for heads.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import HeadcountError
-from ..graph import ROLES, Graph, Role
+from ..graph import READERS, ROLES, Graph, Readers, Role
 from .anatomy import FAMILIES
 from .model import Model
 from .norms import NormParts
+from .stand_in import stand_in
 
 
 @dataclass(frozen=True)
@@ -55,23 +58,58 @@ WIRES: dict[str, Wires] = {
 
 
 @dataclass(frozen=True)
+class Rows:
+    """Features of a linear module that belong to heads."""
+
+    index: Tensor
+    """[head, head size]."""
+
+    @cached_property
+    def step(self) -> int | None:
+        """The distance between heads, where a head's rows follow each other and heads are evenly spaced."""
+        heads, size = self.index.shape
+        step = int(self.index[-1, 0] - self.index[0, 0]) // max(heads - 1, 1)
+        even = self.index[0, 0] + step * torch.arange(heads)[:, None] + torch.arange(size)
+        return step if torch.equal(self.index, even) else None
+
+    def of(self, values: Tensor) -> Tensor:
+        """`values[index]`, [head, head size, ...]; a view where the rows are even."""
+        if self.step is None:
+            return values[self.index]
+        stride = values.stride()
+        first = values.storage_offset() + int(self.index[0, 0]) * stride[0]
+        return values.as_strided((*self.index.shape, *values.shape[1:]), (self.step * stride[0], *stride), first)
+
+
+@dataclass(frozen=True)
 class Projection:
     """How the heads of one layer read one role: rows of a linear module."""
 
     module: nn.Module
-    rows: Tensor
-    """Output features of the module, [head, head size]."""
+    rows: Rows
+    """Output features, where every head that reads has its own."""
+    source_rows: Rows
+    """The features of the module's own weight that they come from; query heads that share a KV head have the same."""
 
     def weight(self) -> Tensor:
         """[head, head size, d_model]."""
         weight = cast(Tensor, self.module.weight)
         # GPT-2's Conv1D stores [in, out]; nn.Linear stores [out, in].
-        out_first = weight if isinstance(self.module, nn.Linear) else weight.T
-        return out_first[self.rows]
+        return self.source_rows.of(weight if isinstance(self.module, nn.Linear) else weight.T)
+
+    def bias(self) -> Tensor | None:
+        """[head, head size]."""
+        bias = cast(Tensor | None, getattr(self.module, "bias", None))
+        return None if bias is None else self.source_rows.of(bias)
+
+    def columns(self, output: Tensor) -> Tensor:
+        """The heads' part of what the module gives, [..., head, head size]."""
+        return self.rows.of(output.movedim(-1, 0)).movedim((0, 1), (-2, -1))
 
 
 @dataclass(frozen=True)
 class LayerWiring:
+    attention: nn.Module
     attention_norm: NormParts | None
     projections: dict[Role, Projection]
     heads_norm: NormParts | None
@@ -80,42 +118,125 @@ class LayerWiring:
     mlp_in: nn.Module
     mlp_out: nn.Module
 
+    @property
+    def modules(self) -> tuple[nn.Module, ...]:
+        """The modules of the projections; one where a family has them in one."""
+        return tuple(dict.fromkeys(projection.module for projection in self.projections.values()))
+
 
 @dataclass(frozen=True)
 class Wiring:
     graph: Graph
     layers: tuple[LayerWiring, ...]
     final_norm: NormParts
+    n_kv_heads: int
+    """Of the model; the graph has more where query heads read."""
+
+    @property
+    def width(self) -> int:
+        return len(self.final_norm.gain)
+
+    @contextmanager
+    def ungrouped(self) -> Iterator[None]:
+        """Keys and values written out once for each query head, where the graph counts them so; else nothing happens.
+
+        Every query head then has a key and a value of its own, so that each can be changed alone. What the model
+        computes stays the same.
+        """
+        if self.graph.n_kv_heads == self.n_kv_heads:
+            yield
+            return
+        with ExitStack() as stack:
+            for layer in self.layers:
+                for module in layer.modules:
+                    stack.enter_context(stand_in(module, _written_out(layer, module)))
+                for name, value in (("num_key_value_groups", 1), ("num_key_value_heads", self.graph.n_kv_heads)):
+                    if hasattr(layer.attention, name):
+                        stack.callback(setattr, layer.attention, name, getattr(layer.attention, name))
+                        setattr(layer.attention, name, value)
+                self._widen_norm(layer, stack)
+            yield
+
+    def _widen_norm(self, layer: LayerWiring, stack: ExitStack) -> None:
+        """OLMo-2 norms all keys of a token together: copies of the keys have the same mean square, and need copies of
+        the gain."""
+        norm = getattr(layer.attention, "k_norm", None)
+        weight = None if norm is None else norm.weight
+        if weight is None or len(weight) != layer.projections["k"].module.weight.shape[0]:
+            return
+        by_head = weight.detach().unflatten(0, (self.n_kv_heads, -1))
+        wide = by_head.repeat_interleave(self.graph.n_kv_heads // self.n_kv_heads, dim=0).flatten()
+        stack.callback(setattr, norm, "weight", weight)
+        norm.weight = nn.Parameter(wide, requires_grad=weight.requires_grad)
 
 
-def find_wiring(model: Model) -> Wiring:
-    """The readers and writers of a model, or an error that names the family."""
-    anatomy, config = model.anatomy, model.hf.config
+def _written_out(layer: LayerWiring, module: nn.Module) -> Callable[..., Tensor]:
+    """The module's own forward, its key and value rows repeated for the query heads that share them."""
+    own = module.forward
+    parts = [projection for projection in layer.projections.values() if projection.module is module]
+    source = torch.empty(sum(projection.rows.index.numel() for projection in parts), dtype=torch.long)
+    for projection in parts:
+        source[projection.rows.index.flatten()] = projection.source_rows.index.flatten()
+
+    def forward(*args: Any, **kwargs: Any) -> Tensor:
+        output: Tensor = own(*args, **kwargs)
+        return output[..., source.to(output.device)]
+
+    return forward
+
+
+def find_graph(model: Model, readers: Readers = "kv-heads") -> Graph:
+    """The writers and readers of a model, or an error that names the family."""
+    if readers not in READERS:
+        raise HeadcountError(f"Readers are {' or '.join(READERS)}; this is {readers!r}.")
+    config = model.hf.config
+    return graph_of_config(config, config.model_type, model.n_layers, model.n_heads, readers)
+
+
+def graph_of_config(config: Any, model_type: str, n_layers: int, n_heads: int, readers: Readers) -> Graph:
+    """The same from a config alone."""
     text = config.get_text_config()
-    wires, family = WIRES.get(anatomy.model_type), FAMILIES.get(anatomy.model_type)
+    wires, family = WIRES.get(model_type), FAMILIES.get(model_type)
     pre_norm = getattr(text, "do_layer_norm_before", True)  # OPT-350m norms the whole stream after each block
-    if wires is None or family is None or anatomy.final_norm is None or not pre_norm:
+    if wires is None or family is None or family.final_norm is None or not pre_norm:
         raise HeadcountError(
-            f"Edges are not supported for the family {anatomy.model_type!r}; its heads are: use heads, or a model of"
+            f"Edges are not supported for the family {model_type!r}; its heads are: use heads, or a model of"
             f" {', '.join(sorted(WIRES))}."
         )
+    n_kv = n_heads if readers == "query-heads" else _kv_heads(text, n_heads)
+    return Graph(n_layers, n_heads, n_kv, bool(wires.parallel(text)))
+
+
+def _kv_heads(text_config: Any, n_heads: int) -> int:
+    return int(getattr(text_config, "num_key_value_heads", None) or n_heads)
+
+
+def find_wiring(model: Model, readers: Readers = "kv-heads") -> Wiring:
+    """Every module that edges touch, or an error that names the family."""
+    graph = find_graph(model, readers)
+    anatomy = model.anatomy
+    wires, family = WIRES[anatomy.model_type], FAMILIES[anatomy.model_type]
+    n_kv = _kv_heads(model.hf.config.get_text_config(), anatomy.n_heads)
     like = cast(Tensor, model.unembedding.weight)
-    n_kv = int(getattr(text, "num_key_value_heads", None) or anatomy.n_heads)
-    graph = Graph(anatomy.n_layers, anatomy.n_heads, n_kv, bool(wires.parallel(text)))
-    blocks = model.hf.get_submodule(family.layers)
+    own = Graph(graph.n_layers, graph.n_heads, n_kv, graph.parallel)
 
     def norm(layer: nn.Module, name: str | None) -> NormParts | None:
         return None if name is None else NormParts.probe(layer.get_submodule(name), like)
 
+    places = {}  # the same in all layers
+    for role, name in zip(ROLES, (wires.queries, wires.keys, wires.values), strict=True):
+        shared = graph.heads_of(role) // own.heads_of(role)
+        source = _rows(own, anatomy.head_size, wires.layout, role).repeat_interleave(shared, dim=0)
+        places[role] = name, Rows(_rows(graph, anatomy.head_size, wires.layout, role)), Rows(source)
     layers = []
-    for index, block in enumerate(blocks):
-        names = zip(ROLES, (wires.queries, wires.keys, wires.values), strict=True)
+    for index, block in enumerate(model.hf.get_submodule(family.layers)):
         layers.append(
             LayerWiring(
+                attention=block.get_submodule(family.attention),
                 attention_norm=norm(block, wires.attention_norm),
                 projections={
-                    role: Projection(block.get_submodule(name), _rows(graph, anatomy.head_size, wires.layout, role))
-                    for role, name in names
+                    role: Projection(block.get_submodule(name), rows, source)
+                    for role, (name, rows, source) in places.items()
                 },
                 heads_norm=NormParts.probe(anatomy.attention_norms[index], like) if anatomy.attention_norms else None,
                 mlp_norm=norm(block, wires.mlp_norm),
@@ -123,7 +244,8 @@ def find_wiring(model: Model) -> Wiring:
                 mlp_out=block.get_submodule(wires.mlp_out),
             )
         )
-    return Wiring(graph, tuple(layers), NormParts.probe(anatomy.final_norm, like))
+    assert anatomy.final_norm is not None
+    return Wiring(graph, tuple(layers), NormParts.probe(anatomy.final_norm, like), n_kv)
 
 
 def _rows(graph: Graph, size: int, layout: str, role: Role) -> Tensor:

@@ -9,6 +9,7 @@ from .method import Settings as Settings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..graph import Readers
     from ..measure import Advance
     from ..models import Model
     from ..tasks.pairs import Task
@@ -82,6 +83,7 @@ def score(
     positions: Any = "all",
     steps: int = 5,
     seed: int = 0,
+    readers: "Readers" = "kv-heads",
     max_tokens: int | None = None,
     advance: "Advance | None" = None,
 ) -> "HeadScores | EdgeScores":
@@ -93,7 +95,9 @@ def score(
     - `metric`: what the scores speak of; the task's own by default.
     - `fill`: what a removed head carries, for `patching` and `attribution`.
     - `positions`: `all`, or `last` for the last prompt token only.
-    - `steps`: points on the path of `attribution-ig`.
+    - `steps`: points on the path of `attribution-ig` and `eap-ig`.
+    - `readers`: for edges with grouped-query attention. `kv-heads`: keys and values are read once for each KV head.
+      `query-heads`: once for each query head, which is how MIB and EAP-IG count.
 
     A bar is shown in a terminal, unless `advance` is given, which is told how many prompts have been run.
 
@@ -102,7 +106,7 @@ def score(
     from ..cuts import POSITIONS, Filler
     from ..measure import MAX_TOKENS
     from ..metrics import metric_named
-    from ..models.wiring import find_wiring
+    from ..models.wiring import find_graph
     from ..progress import progress_bar
     from ..provenance import provenance
     from .result import EdgeScores, HeadScores
@@ -123,13 +127,15 @@ def score(
     max_tokens = max_tokens or MAX_TOKENS
     side: Any = chosen.side
     filler = Filler.prepare(model, fill, pairs=pairs, reference=pairs, side=side, seed=seed, max_tokens=max_tokens)
-    graph = find_wiring(model).graph if chosen.units == "edges" else None
+    graph = find_graph(model, readers) if chosen.units == "edges" else None
     cost = chosen.forwards(model.head_count, steps, 0 if graph is None else graph.n_edges) * len(pairs)
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · {method}")
-        settings = Settings(metric, filler, positions, steps, seed, max_tokens, advance or bar.advance)
+        settings = Settings(metric, filler, positions, steps, seed, max_tokens, advance or bar.advance, readers)
         values = chosen.function()(model, pairs, settings)
     arguments = {"metric": metric, "fill": fill, "positions": positions, "steps": steps, "seed": seed}
+    if graph is not None:
+        arguments["readers"] = readers
     facts = {"model": model.name, "task": task.name, "method": method, "metric": metric}
     origin = provenance(model, task, arguments)
     found = values.cpu().double().numpy()

@@ -43,7 +43,7 @@ def attribution_ig(model: Model, pairs: Sequence[Pair], settings: Settings) -> T
         filling = settings.filler.filling(model, indices, batch)
         sums: list[Tensor] = []
         for step in range(settings.steps):
-            with mix_inputs(model, batch.corrupt, batch.clean, step / settings.steps):
+            with mix_inputs(model, batch.corrupt, batch.clean, [step / settings.steps]):
                 _, gradients = head_gradients(model, batch.clean, batch, settings.metric)
             sums = [a + b for a, b in zip(sums, gradients, strict=True)] if sums else list(gradients)
         clean = settings.filler.opposite().filling(model, indices, batch).values

@@ -17,24 +17,25 @@ is ever made. The reader's gradient is J^T W^T t, with J the norm's Jacobian at 
 
     J^T y = (1/s) (g·y - mean(g·y) - x̂ (x̂ · g·y) / d),   x̂ = centred(x) / s     (RMSNorm has no mean term)
 
-The first term is one matrix product a layer for all (writer, reader) pairs, with g/s folded into t and W. The other two
-are rank one in d_model: they need Δu·1 and Δu·x̂, which one batched product gives for all norms at once, and W·1 and
-W·x̂ in head space. For several gradient points t/s is summed first, so the large product is done once.
+The first term is one matrix product a layer for all (writer, reader) pairs, with g folded into W and 1/s into t. The
+others are rank one: they need Δu·x̂ and Δu·1, which one batched product gives for all norms at once, and x̂·g·W^T t,
+which is t · (query - its value at x̂ = 0), all in head space. For several gradient points t/s is summed first, so that
+the large product is done once, and the points share a forward and a backward pass.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ..cuts import Fill, mix_inputs
-from ..edge_trace import Trace, traced
+from ..edge_trace import Trace, Written, traced
 from ..measure import first_reached
-from ..metrics import metric_named
+from ..metrics import batch_for, metric_named
 from ..models import Model
 from ..models.norms import NormParts
-from ..models.wiring import Wiring, find_wiring
+from ..models.wiring import Projection, Wiring, find_wiring
 from ..tasks.pairs import Batch, Pair, batches
 from .method import Settings
 
@@ -53,11 +54,12 @@ def eap_clean_corrupted(model: Model, pairs: Sequence[Pair], settings: Settings)
 
 def _attribute(model: Model, pairs: Sequence[Pair], settings: Settings, shares: list[float]) -> Tensor:
     """Mean over pairs, [writer, reader]; `shares` are the points between corrupt (0) and clean (1)."""
-    wiring = find_wiring(model)
+    wiring = find_wiring(model, settings.readers)
     scores = torch.zeros(len(wiring.graph.writers), len(wiring.graph.readers), dtype=torch.float64)
     forwards = 2 * len(shares) + len({0.0, 1.0} - set(shares))
-    for _, batch in batches(pairs, model.device, max(settings.max_tokens // 2, 1)):
-        scores += _score_batch(model, wiring, batch, settings.metric, shares).cpu().double()
+    for _, batch in batches(pairs, model.device, max(settings.max_tokens // len(shares), 1)):
+        with wiring.ungrouped(), model.frozen():
+            scores += _score_batch(model, wiring, batch, settings.metric, shares).cpu().double()
         settings.advance(forwards * len(batch))
     return scores / len(pairs)
 
@@ -67,133 +69,161 @@ def _score_batch(model: Model, wiring: Wiring, batch: Batch, metric: str, shares
     # Before the first token in which the prompts differ, writers write the same in both, so nothing is scored there.
     start = first_reached(batch, Fill.parse("counterfactual"), None)
     prefix = model.read_prefix(batch.clean[:, :start]) if start else None
-    points = _Points.of(wiring)
-    written: dict[float, Tensor] = {}
-    for share in dict.fromkeys([*shares, 0.0, 1.0]):
-        past = None if prefix is None else model.repeated_prefix(prefix, 1)
-        wanted = share in shares
-        with (
-            torch.set_grad_enabled(wanted),
-            model.frozen(),
-            mix_inputs(model, batch.corrupt[:, start:], batch.clean[:, start:], share),
-            traced(model, wiring) as trace,
-        ):
-            logits = model.last_logits(batch.clean[:, start:], batch.last - start, past)
-            if wanted:
-                total = metric_named(metric)(logits, batch).sum()
-                gradients = torch.autograd.grad(total, trace.read())
-        with torch.no_grad():
-            if wanted:
-                points.add(wiring, trace, gradients, 1 / len(shares))
-            if share in (0.0, 1.0):
-                written[share] = trace.written(model, wiring)
+    clean, corrupt, last = batch.clean[:, start:], batch.corrupt[:, start:], batch.last - start
+    written: dict[float, Written] = {}
+    for share, ids in ((0.0, corrupt), (1.0, clean)):
+        if share not in shares:
+            past = None if prefix is None else model.repeated_prefix(prefix, 1)
+            with torch.no_grad(), traced(model, wiring, last) as trace:
+                model.run(ids, past)
+            written[share] = trace.written(wiring)
+    points = len(shares)
+    past = None if prefix is None else model.repeated_prefix(prefix, points)
+    with (
+        torch.enable_grad(),
+        mix_inputs(model, corrupt, clean, shares),
+        traced(model, wiring, last.repeat(points)) as trace,
+    ):
+        tokens, aimed = batch_for(metric, batch)
+        logits = model.last_logits(clean.repeat(points, 1), last.repeat(points), past, tokens)
+        total = metric_named(metric)(logits, aimed.repeated(points)).sum() / points
+        gradients = torch.autograd.grad(total, trace.read())
     with torch.no_grad():
-        return points.contract(wiring, written[1.0] - written[0.0])
+        of_all = trace.written(wiring)
+        for point, share in enumerate(shares):
+            if share in (0.0, 1.0):
+                written[share] = Written.of_parts([part.chunk(points)[point] for part in of_all.parts()])
+        delta = (written[1.0] - written[0.0]).expanded(model, wiring)
+        answers = torch.arange(len(last), device=last.device) * clean.shape[1] + last
+        return _contract(wiring, _readings(wiring, trace, gradients, points), delta, answers)
 
 
 @dataclass(frozen=True)
 class _Role:
-    """How readers read the normed stream: by heads, through g·W [head, head size, d], or as it is, through g [d]."""
+    """One role's gradients behind a norm, t/s summed over the points: of heads, or of a reader of the whole stream."""
 
-    weight: Tensor
+    folded: Tensor
+    """[token, reader, head size or d]."""
+    gain: Tensor
+    projection: Projection | None
 
-    def pull(self, t: Tensor) -> Tensor:
-        """W^T t in d_model, [reader, token, d]; t is [reader, token, head size or d]."""
-        return torch.bmm(t, self.weight) if self.weight.dim() == 3 else t * self.weight
+    @property
+    def readers(self) -> int:
+        return self.folded.shape[1]
 
-    def along(self, t: Tensor, direction: Tensor) -> Tensor:
-        """direction · W^T t, [token, reader], computed in head space; direction is [token, d]."""
-        if self.weight.dim() == 1:
-            return torch.einsum("htd,td->th", t, direction * self.weight)
-        return torch.einsum("hts,hts->th", t, torch.einsum("td,hsd->hts", direction, self.weight))
-
-    def summed(self, t: Tensor) -> Tensor:
-        """1 · W^T t, [token, reader]."""
-        return (
-            torch.einsum("htd,d->th", t, self.weight)
-            if self.weight.dim() == 1
-            else torch.einsum("hts,hs->th", t, self.weight.sum(-1))
-        )
+    def pull(self, into: Tensor) -> None:
+        """g W^T t/s in d_model, `into` [reader, token, d]."""
+        folded = self.folded.transpose(0, 1)
+        if self.projection is None:
+            torch.mul(folded, self.gain, out=into)
+        else:
+            torch.bmm(folded, self.projection.weight() * self.gain, out=into)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Reading:
-    """The readers behind one norm, summed over gradient points."""
+    """The readers behind one norm, and the directions of the stream to which the norm makes them blind."""
 
-    norm: NormParts | None
     roles: list[_Role]
-    folded: list[Tensor] = field(default_factory=list)
-    """t/s of each role, [reader, token, head size or d]."""
-    directions: list[Tensor] = field(default_factory=list)
-    """x̂ of each point, [token, d]."""
-    along: list[Tensor] = field(default_factory=list)
-    """x̂ · W^T t/s of each point, [token, reader]."""
+    directions: Tensor
+    """x̂ of each point, [point, token, d]; none where there is no norm."""
+    along: Tensor
+    """x̂ · g W^T t/s of each point, [point, token, reader]."""
+    summed: Tensor | None
+    """1 · g W^T t/s, [token, reader], where the norm centres."""
 
-    def add(self, stream: Tensor, gradients: list[Tensor], weight: float) -> None:
-        """`stream`: what the norm saw, [token, d]; `gradients`: dm/d(what each role read), [token, reader, size]."""
-        scale = torch.ones_like(stream[:, 0]) if self.norm is None else self.norm.scale(stream)
-        folded = [(t * (weight / scale)[:, None, None]).transpose(0, 1) for t in gradients]
-        self.folded = [a + b for a, b in zip(self.folded, folded, strict=True)] if self.folded else folded
-        if self.norm is not None:
-            direction = self.norm.centred(stream) / scale[:, None]
-            along = [role.along(t, direction) for role, t in zip(self.roles, folded, strict=True)]
-            self.directions.append(direction)
-            self.along.append(torch.cat(along, dim=1))
-
-    def gradients(self) -> Tensor:
-        """W^T t/s of every reader, [reader, token, d]."""
-        return torch.cat([role.pull(t) for role, t in zip(self.roles, self.folded, strict=True)])
-
-    def summed(self) -> Tensor:
-        """1 · W^T t/s, [token, reader]."""
-        return torch.cat([role.summed(t) for role, t in zip(self.roles, self.folded, strict=True)], dim=1)
+    @property
+    def readers(self) -> int:
+        return sum(role.readers for role in self.roles)
 
 
-@dataclass
-class _Points:
-    """All readings of a model: for each layer the attention's and the MLP's, last the logits'."""
+def _readings(wiring: Wiring, trace: Trace, gradients: Sequence[Tensor], points: int) -> list[_Reading]:
+    """For each layer the attention's and the MLP's, last the logits', whose gradient is taken before its norm."""
+    left = iter(gradients)
+    found = []
+    for index, layer in enumerate(wiring.layers):
+        own = [next(left).flatten(0, -2) for _ in layer.modules]
+        values = [value.flatten(0, -2) for value in trace.projected[index]]
+        projections = list(layer.projections.values())
+        found.append(_reading(layer.attention_norm, trace.attention_stream[index], own, values, projections, points))
+        own, values = [next(left).flatten(0, -2)], [trace.mlp_read[index].flatten(0, -2)]
+        found.append(_reading(layer.mlp_norm, trace.mlp_stream[index], own, values, [], points))
+    return [*found, _reading(None, trace.final_stream[0], [next(left).flatten(0, -2)], [], [], points)]
 
-    readings: list[_Reading]
 
-    @classmethod
-    def of(cls, wiring: Wiring) -> "_Points":
-        readings, like = [], wiring.final_norm.gain
-        for layer in wiring.layers:
-            gain = _gain(layer.attention_norm, like)
-            roles = [_Role(projection.weight() * gain) for projection in layer.projections.values()]
-            readings.append(_Reading(layer.attention_norm, roles))
-            readings.append(_Reading(layer.mlp_norm, [_Role(_gain(layer.mlp_norm, like))]))
-        # The gradient at the final stream is taken before its norm.
-        readings.append(_Reading(None, [_Role(_gain(None, like))]))
-        return cls(readings)
+def _reading(
+    norm: NormParts | None, stream: Tensor, gradients: list[Tensor], values: list[Tensor],
+    projections: list[Projection], points: int,
+) -> _Reading:  # fmt: skip
+    """`stream` [row, position, d]; gradients at what was read, and what was read, [token, feature]: one for each module
+    of the projections, or one where the stream is read as it is."""
+    stream = stream.flatten(0, -2)
+    modules = list(dict.fromkeys(projection.module for projection in projections))
 
-    def add(self, wiring: Wiring, trace: Trace, gradients: Sequence[Tensor], weight: float) -> None:
-        for reading, stream, found in zip(self.readings, *trace.readings(wiring, gradients), strict=True):
-            reading.add(stream, found, weight)
+    def by_role(found: list[Tensor]) -> list[Tensor]:
+        """[..., reader, size] of each role."""
+        if not projections:
+            return [found[0][..., None, :]]
+        return [projection.columns(found[modules.index(projection.module)]) for projection in projections]
 
-    def contract(self, wiring: Wiring, delta: Tensor) -> Tensor:
-        """Sum over tokens of Δu · J^T W^T t; `delta` is [writer, token, d]."""
-        graph, width = wiring.graph, delta.shape[-1]
-        scores = delta.new_zeros(len(graph.writers), len(graph.readers))
-        columns = [direction for reading in self.readings for direction in reading.directions]
-        columns.append(torch.ones_like(delta[0]))
-        # Δu·x̂ of every norm and point, and Δu·1, in one product that reads Δu once: [token, writer, column].
-        products = torch.bmm(delta.transpose(0, 1), torch.stack(columns, dim=-1))
-        column, reader = 0, 0
-        for index, reading in enumerate(self.readings):
-            layer, mlp = divmod(index, 2)
-            writers = len(graph.writers) if layer == graph.n_layers else graph.writers_before(layer, mlp=bool(mlp))
-            gradients = reading.gradients()
-            found = delta[:writers].flatten(1) @ gradients.flatten(1).T
-            if reading.norm is not None and reading.norm.centres:
-                found -= products[:, :writers, -1].T @ reading.summed() / width
+    def by_reader(found: list[Tensor]) -> Tensor:
+        return torch.cat([part.sum(-1) for part in by_role(found)], dim=-1)
+
+    if norm is not None:
+        scale = norm.scale(stream)[:, None]
+        gradients = [gradient / scale for gradient in gradients]
+    folded = [gradient.unflatten(0, (points, -1)).sum(0) for gradient in gradients]
+    gain = torch.ones_like(stream[0]) if norm is None else norm.gain
+    roles = [_Role(t, gain, projection) for t, projection in zip(by_role(folded), projections or [None], strict=True)]
+    if norm is None:
+        return _Reading(roles, directions=stream[:0, None], along=stream[:0, None], summed=None)
+    # What is read where x̂ = 0 is the norm's bias, projected; what a stream of ones adds to that, its gain.
+    ends = torch.stack([norm.bias, norm.bias + norm.gain])
+    zero, one = zip(*[module(ends) for module in modules] or [ends], strict=True)
+    along = by_reader([t * (value - at) for t, value, at in zip(gradients, values, zero, strict=True)])
+    ones = [t * (up - at) for t, up, at in zip(folded, one, zero, strict=True)] if norm.centres else None
+    return _Reading(
+        roles, directions=(norm.centred(stream) / scale).unflatten(0, (points, -1)),
+        along=along.unflatten(0, (points, -1)), summed=None if ones is None else by_reader(ones),
+    )  # fmt: skip
+
+
+def _contract(wiring: Wiring, readings: list[_Reading], delta: Tensor, answers: Tensor) -> Tensor:
+    """Sum over tokens of Δu · J^T W^T t; `delta` is [writer, token, d], `answers` the tokens that are unembedded."""
+    graph, (_, tokens, width) = wiring.graph, delta.shape
+    scores = delta.new_zeros(len(graph.writers), len(graph.readers))
+    # Δu·x̂ of every norm and point, and Δu·1, in one product that reads Δu once: [token, writer, column].
+    columns = [direction for reading in readings for direction in reading.directions]
+    products = torch.bmm(delta.transpose(0, 1), torch.stack([*columns, torch.ones_like(delta[0])], dim=-1))
+
+    def blocks(rows: Tensor) -> Tensor:
+        """[row, token, d] -> [block, row, some tokens of d]: one product over all tokens at once is slow on a CPU."""
+        size = next(size for size in (4, 2, 1) if rows.shape[1] % size == 0)
+        return rows.flatten(1).unflatten(1, (-1, size * width)).transpose(0, 1)
+
+    pulled = delta.new_empty(graph.readers_a_layer, tokens, width)
+    column, reader = 0, 0
+    # An MLP and the attention after it see nearly the same writers: one product for both, and Δu is read half as often.
+    for index in range(0, len(readings) + 1, 2):
+        together = readings[max(index - 1, 0) : index + 1]
+        writers = len(graph.writers) if index >= len(readings) else graph.writers_before(index // 2)
+        first = 0
+        for reading in together:
+            for role in reading.roles:
+                role.pull(pulled[first : first + role.readers])
+                first += role.readers
+        # Behind the last attention only the answers' tokens have a gradient.
+        where = answers if index > 2 * (graph.n_layers - 1) else slice(None)
+        found = torch.bmm(blocks(delta[:writers, where]), blocks(pulled[:first, where]).transpose(1, 2)).sum(0)
+        first = 0
+        for reading in together:
+            own = found[:, first : first + reading.readers]
             for along in reading.along:
-                found -= products[:, :writers, column].T @ along / width
+                own -= products[:, :writers, column].T @ along / width
                 column += 1
-            scores[:writers, reader : reader + len(gradients)] = found
-            reader += len(gradients)
-        return scores
-
-
-def _gain(norm: NormParts | None, like: Tensor) -> Tensor:
-    return torch.ones_like(like) if norm is None else norm.gain
+            if reading.summed is not None:
+                own -= products[:, :writers, -1].T @ reading.summed / width
+            first += reading.readers
+        scores[:writers, reader : reader + first] = found
+        reader += first
+    return scores * torch.from_numpy(graph.real).to(scores.device)

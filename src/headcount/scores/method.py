@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ..cuts import Filler, Positions
+    from ..graph import Readers
     from ..models import Model
     from ..tasks.pairs import Pair
 
@@ -36,6 +37,8 @@ class Settings:
     """Tokens in one forward pass."""
     advance: Callable[[int], None]
     """Told how many prompts have been run."""
+    readers: "Readers" = "kv-heads"
+    """Who reads keys and values, for methods that score edges."""
 
 
 @dataclass(frozen=True)

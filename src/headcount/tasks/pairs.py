@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -90,6 +90,14 @@ class Batch:
         if times == 1:
             return self
         return Batch(*(tensor.repeat(times, *[1] * (tensor.dim() - 1)) for tensor in self.tensors()))
+
+    def among_listed(self) -> tuple[Tensor, "Batch"]:
+        """All right and wrong tokens of the batch, and the batch with places among them in the place of token ids."""
+        both = torch.cat([self.answers, self.wrongs], dim=1)
+        tokens = both[both >= 0].unique()
+        places = torch.searchsorted(tokens, both).where(both >= 0, both)
+        answers, wrongs = places.split([self.answers.shape[1], self.wrongs.shape[1]], dim=1)
+        return tokens, replace(self, answers=answers.contiguous(), wrongs=wrongs.contiguous())
 
     def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         return self.clean, self.corrupt, self.last, self.answers, self.wrongs
