@@ -8,7 +8,7 @@ import headcount
 SOURCE = Path(headcount.__file__).parent
 ORDER = (
     "errors", "cache", "progress", "results", "graph", "models", "tasks", "provenance", "metrics", "cuts", "edge_trace",
-    "measure", "circuits", "curves", "scores", "sweeps", "figures", "selfcheck", "studies", "cli",
+    "measure", "edge_fills", "circuit_stream", "circuits", "curves", "scores", "sweeps", "figures", "selfcheck", "studies", "cli",
 )  # fmt: skip
 
 

@@ -1,228 +1,91 @@
-"""Evaluate circuits: any set of edges kept, all others carrying what they carry in the counterfactual run.
+"""Evaluate circuits: any set of edges kept, all others carrying the fill.
 
-The run is on the clean prompts. A reader b sees
+The run is on the clean prompts. With u_f what writer f writes in it, and v_f what fills an edge (what f writes in the
+counterfactual run, its mean, or nothing), a reader b sees
 
-    x_b = x_b,cf + sum over its kept writers f of (u_f - u_f,cf)
+    x_b = x_b,fill + sum over its kept writers f of (u_f - v_f)
 
 then its own norm and its own rows of the projection; Hugging Face does the rest (rotary positions, QK norms, clipping,
-windows, the attention itself, the MLP). So every reader's input is replaced, and what flows along the model's own
-stream does not matter. Readers without a kept edge keep their counterfactual value and are not computed.
+windows, the attention itself, the MLP). What flows along the model's own stream does not matter.
+
+A reader without a kept edge sees x_b,fill. Its value is that of the *base run*, in which every reader does: for
+counterfactual fill the counterfactual run itself. A head or an MLP outside the circuit costs nothing.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .cuts import Fill
-from .edge_trace import Trace, traced
-from .graph import ROLES
-from .measure import Advance, Values, first_reached, silent
+from .circuit_stream import only_kept_edges
+from .edge_fills import BaseRun, EdgeFiller
+from .graph import Readers
+from .measure import Advance, Values, silent
 from .metrics import MEASURED, measure_all
 from .models import Model
-from .models.wiring import LayerWiring, Wiring, find_wiring
-from .tasks.pairs import Batch, Pair, batches
+from .models.wiring import Wiring, find_wiring
+from .tasks.pairs import Pair, batches
 
+TOKENS_AT_ONCE = 512
+"""Circuits share a forward pass up to this size. More would not be faster, and small ones would pay for large ones."""
 MAX_BYTES = 2**28
 """What writers wrote may take so much memory in one forward pass. Fixed, so that runs can be repeated bit for bit."""
 
 
 class CircuitMeter:
-    """Pairs made ready to be measured in any number of circuits."""
+    """Pairs made ready to be measured in any number of circuits.
 
-    def __init__(self, model: Model, pairs: Sequence[Pair], *, max_bytes: int = MAX_BYTES, advance: Advance = silent):
+    **Arguments:**
+
+    - `fill`: what removed edges carry: `counterfactual`, `zero`, `mean` (at each position) or `mean-global`.
+    - `reference`: the prompts that means are taken over.
+    - `readers`: who reads keys and values, `kv-heads` or `query-heads`.
+    - `max_bytes`: memory for what writers wrote in one forward pass.
+    """
+
+    def __init__(
+        self, model: Model, pairs: Sequence[Pair], *, fill: str = "counterfactual", reference: Sequence[Pair] = (),
+        readers: Readers = "kv-heads", max_bytes: int = MAX_BYTES, advance: Advance = silent,
+    ) -> None:  # fmt: skip
         self.model, self.pairs, self.advance = model, pairs, advance
-        self.wiring = find_wiring(model)
-        width = len(self.wiring.final_norm.gain)
-        token_bytes = len(self.wiring.graph.writers) * width * model.hf.dtype.itemsize
+        self.wiring = find_wiring(model, readers)
+        token_bytes = len(self.wiring.graph.writers) * self.wiring.width * model.hf.dtype.itemsize
         self.max_tokens = max(max_bytes // token_bytes, 1)
+        self.filler = EdgeFiller.prepare(model, self.wiring, fill, pairs, reference, self.max_tokens)
 
     @torch.no_grad()
-    def measure(self, keeps: Tensor) -> Values:
-        """Metric -> [circuit, pair]; `keeps` is [circuit, writer, reader], True for edges in the circuit."""
-        real = torch.from_numpy(self.wiring.graph.real)
-        keeps = (keeps & real).to(self.model.device)
+    def measure(self, keeps: Tensor, *, prune: bool = False) -> Values:
+        """Metric -> [circuit, pair]; `keeps` is [circuit, writer, reader], True for edges in the circuit.
+
+        `prune`: without dangling edges first, those of nodes that the input does not reach or that do not reach the
+        logits. With counterfactual fill they carry the counterfactual anyway, so they never cost anything.
+        """
         values = {name: np.empty((len(keeps), len(self.pairs))) for name in MEASURED}
-        for indices, batch in batches(self.pairs, self.model.device, self.max_tokens):
-            ready = _ReadyBatch.of(self.model, self.wiring, batch)
-            at_once = max(self.max_tokens // ready.ids.numel(), 1)
-            for first in range(0, len(keeps), at_once):
-                keep = keeps[first : first + at_once]
-                for name, value in ready.measure(self.model, self.wiring, keep).items():
-                    values[name][first : first + len(keep), indices] = value.cpu().double().numpy()
-                self.advance(len(keep) * len(batch))
+        graph = self.wiring.graph
+        if prune or self.filler.is_counterfactual:
+            keeps = torch.from_numpy(np.stack([graph.pruned(keep) for keep in keeps.cpu().numpy()]))
+        keeps = keeps & torch.from_numpy(graph.real)
+        # Circuits of about one size run together.
+        by_size = keeps.flatten(1).sum(1).argsort(stable=True)
+        with self.wiring.ungrouped():
+            for indices, batch in batches(self.pairs, self.model.device, self.max_tokens):
+                base = self.filler.base_run(self.model, self.wiring, batch)
+                at_once = max(min(self.max_tokens, TOKENS_AT_ONCE) // base.ids.numel(), 1)
+                # The same memory for all runs: fresh pages cost a CPU a tenth of a forward pass.
+                room = base.input_change.new_empty((1 + len(graph.writers)) * at_once * base.input_change.numel())
+                for some in by_size.split(at_once):
+                    for name, value in _run(self.model, self.wiring, base, keeps[some], room).items():
+                        values[name][np.ix_(some.numpy(), indices)] = value.cpu().double().numpy()
+                    self.advance(len(some) * len(batch))
         return values
 
 
-@dataclass(frozen=True)
-class _ReadyBatch:
-    """A batch with its counterfactual run, both behind the prefix that the two prompts share."""
-
-    batch: Batch
-    ids: Tensor
-    last: Tensor
-    prefix: Any
-    other: Trace
-    """The counterfactual run."""
-    other_written: Tensor
-    """[writer, token, d]."""
-    input_change: Tensor
-    """What the embedding writes more in the clean run, [token, d]."""
-    uncut: Tensor
-
-    @classmethod
-    def of(cls, model: Model, wiring: Wiring, batch: Batch) -> "_ReadyBatch":
-        start = first_reached(batch, Fill.parse("counterfactual"), None)
-        prefix = model.read_prefix(batch.clean[:, :start]) if start else None
-        last = batch.last - start
-        traces = []
-        for ids in (batch.corrupt, batch.clean):
-            with traced(model, wiring) as trace:
-                past = None if prefix is None else model.repeated_prefix(prefix, 1)
-                logits = model.last_logits(ids[:, start:], last, past)
-            traces.append(trace)
-        other, clean = traces
-        change = clean.attention_stream[0] - other.attention_stream[0]
-        return cls(
-            batch, batch.clean[:, start:], last, prefix, other, other.written(model, wiring),
-            input_change=change.flatten(0, -2), uncut=logits,
-        )  # fmt: skip
-
-    def measure(self, model: Model, wiring: Wiring, keep: Tensor) -> dict[str, Tensor]:
-        copies = len(keep)
-        past = None if self.prefix is None else model.repeated_prefix(self.prefix, copies)
-        with _only_kept_edges(model, wiring, self, keep):
-            logits = model.last_logits(self.ids.repeat(copies, 1), self.last.repeat(copies), past)
-        measured = measure_all(logits, self.batch.repeated(copies), self.uncut.repeat(copies, 1))
-        return {name: value.view(copies, -1) for name, value in measured.items()}
-
-
-@contextmanager
-def _only_kept_edges(model: Model, wiring: Wiring, ready: _ReadyBatch, keep: Tensor) -> Iterator[None]:
-    """Give every reader its own input while the block lasts; rows are the batch once for each circuit."""
-    stream = _Stream(model, wiring, ready, keep)
-    with ExitStack() as stack:
-
-        def before(module: nn.Module, hook: Any) -> None:
-            stack.callback(module.register_forward_pre_hook(hook).remove)
-
-        def after(module: nn.Module, hook: Any) -> None:
-            stack.callback(module.register_forward_hook(hook).remove)
-
-        for index, layer in enumerate(wiring.layers):
-            for module in dict.fromkeys(projection.module for projection in layer.projections.values()):
-                after(module, stream.project(index, layer, module))
-            projection = model.anatomy.out_projections[index]
-            before(projection, stream.take_values(index))
-            after(projection, stream.write_heads(index, layer))
-            before(layer.mlp_in, stream.read_mlp(index, layer))
-            after(layer.mlp_out, stream.write_mlp(index))
-        before(wiring.final_norm.module, stream.read_final())
-        yield
-
-
-class _Stream:
-    """What each writer has written more than in the counterfactual run, and what each reader therefore sees."""
-
-    def __init__(self, model: Model, wiring: Wiring, ready: _ReadyBatch, keep: Tensor) -> None:
-        self.model, self.graph, self.ready, self.keep = model, wiring.graph, ready, keep
-        self.other, self.weights = ready.other, keep.to(ready.input_change.dtype)
-        shape = (len(keep), *ready.other_written.shape)
-        self.more = ready.input_change.new_zeros(shape)
-        """[circuit, writer, token, d]."""
-        self.more[:, 0] = ready.input_change
-        self.used = keep.any(0).any(1)
-        """Writers with an edge in any circuit; what the others write is never read."""
-
-    def seen(self, stream: Tensor, writers: int, readers: Tensor) -> Tensor:
-        """What some readers see before their norm, [circuit, reader, token, d]."""
-        wanted = self.weights[:, :writers, readers].transpose(1, 2)
-        added = torch.bmm(wanted, self.more[:, :writers].flatten(2))
-        seen: Tensor = added.unflatten(2, stream.shape) + stream
-        return seen
-
-    def project(self, index: int, layer: LayerWiring, module: nn.Module) -> Any:
-        """Each head's rows of a projection, from its own stream."""
-        writers = self.graph.writers_before(index)
-        column = index * self.graph.readers_a_layer
-        mine = []
-        for role in ROLES:
-            heads = self.graph.heads_of(role)
-            active = self.keep[:, :writers, column : column + heads].any(0).any(0).nonzero()[:, 0]
-            if layer.projections[role].module is module and len(active):
-                mine.append((layer.projections[role], active, column + active))
-            column += heads
-
-        def hook(module: nn.Module, args: Any, output: Tensor) -> Tensor:
-            """Rows whose reader has no kept edge stay as they were in the counterfactual run."""
-            modules = list(dict.fromkeys(p.module for p in layer.projections.values()))
-            result = self.other.projected[index][modules.index(module)].repeat(len(self.keep), 1, 1)
-            stream = self.other.attention_stream[index].flatten(0, -2)
-            for projection, heads, readers in mine:
-                seen = self.seen(stream, writers, readers)
-                normed = seen if layer.attention_norm is None else layer.attention_norm.module(seen)
-                weight = projection.weight()[heads]
-                found = torch.einsum("cntd,nsd->ctns", normed, weight)
-                rows = projection.rows[heads]
-                bias = getattr(module, "bias", None)
-                if bias is not None:
-                    found = found + bias[rows]
-                result[..., rows.flatten()] = found.flatten(2).view(*result.shape[:-1], -1)
-            return result
-
-        return hook
-
-    def take_values(self, index: int) -> Any:
-        def hook(module: nn.Module, args: Any) -> None:
-            self.z = args[0].unflatten(-1, (self.graph.n_heads, -1))
-
-        return hook
-
-    def write_heads(self, index: int, layer: LayerWiring) -> Any:
-        """What the heads write, less what they wrote in the counterfactual run."""
-        first = self.graph.writers_before(index)
-        writers = slice(first, first + self.graph.n_heads)
-
-        def hook(module: nn.Module, args: Any, output: Tensor) -> None:
-            if not bool(self.used[writers].any()):
-                return
-            written = torch.einsum("bphs,hsd->bphd", self.z, self.model.anatomy.out_weight(index))
-            if layer.heads_norm is not None:
-                written = layer.heads_norm.share(written, output)
-            by_circuit = written.flatten(0, 1).unflatten(0, (len(self.keep), -1)).transpose(1, 2)
-            self.more[:, writers] = by_circuit - self.ready.other_written[writers]
-
-        return hook
-
-    def read_mlp(self, index: int, layer: LayerWiring) -> Any:
-        writers = self.graph.writers_before(index, mlp=True)
-        reader = torch.tensor([(index + 1) * self.graph.readers_a_layer - 1], device=self.keep.device)
-
-        def hook(module: nn.Module, args: Any) -> Any:
-            seen = self.seen(self.other.mlp_stream[index].flatten(0, -2), writers, reader)
-            normed = seen if layer.mlp_norm is None else layer.mlp_norm.module(seen)
-            return (normed.view_as(args[0]), *args[1:])
-
-        return hook
-
-    def write_mlp(self, index: int) -> Any:
-        writer = self.graph.writers_before(index + 1) - 1
-
-        def hook(module: nn.Module, args: Any, output: Tensor) -> None:
-            by_circuit = output.reshape(len(self.keep), -1, output.shape[-1])
-            self.more[:, writer] = by_circuit - self.ready.other_written[writer]
-
-        return hook
-
-    def read_final(self) -> Any:
-        reader = torch.tensor([len(self.graph.readers) - 1], device=self.keep.device)
-
-        def hook(module: nn.Module, args: Any) -> Any:
-            seen = self.seen(self.other.final_stream[0].flatten(0, -2), len(self.graph.writers), reader)
-            return (seen.view_as(args[0]), *args[1:])
-
-        return hook
+def _run(model: Model, wiring: Wiring, base: BaseRun, keep: Tensor, room: Tensor) -> dict[str, Tensor]:
+    """Metric -> [circuit, pair]."""
+    copies = len(keep)
+    past = None if base.prefix is None else model.repeated_prefix(base.prefix, copies)
+    with only_kept_edges(model, wiring, base, keep, room):
+        logits = model.last_logits(base.ids.repeat(copies, 1), base.last.repeat(copies), past)
+    measured = measure_all(logits, base.batch.repeated(copies), base.uncut.repeat(copies, 1))
+    return {name: value.view(copies, -1) for name, value in measured.items()}

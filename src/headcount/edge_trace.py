@@ -43,17 +43,28 @@ class Written:
         rows[0] = self.input
         for layer, (values, mlp) in enumerate(zip(self.heads, self.mlps, strict=True)):
             first = graph.writers_before(layer)
-            write_heads(model, wiring, layer, values, rows[first : first + graph.n_heads])
+            write_heads(model, wiring, layer, values, range(graph.n_heads), rows[first : first + graph.n_heads])
             rows[first + graph.n_heads] = mlp
         return rows
 
 
-def write_heads(model: Model, wiring: Wiring, layer: int, values: Tensor, into: Tensor) -> None:
-    """What the heads of a layer write, `into` [head, token, d], from `values` [token, head, head size]."""
-    torch.bmm(values.transpose(0, 1), model.anatomy.out_weight(layer), out=into)
+def write_heads(model: Model, wiring: Wiring, layer: int, values: Tensor, heads: Sequence[int], into: Tensor) -> None:
+    """What some heads of a layer write, `into` [head, token, d], from their `values` [token, head, head size]."""
+    weight = model.anatomy.out_weight(layer)
+    some = weight if len(heads) == len(weight) else weight[torch.tensor(heads, device=weight.device)]
+    torch.bmm(values.transpose(0, 1), some, out=into)
+    _through_norm(wiring, layer, into)
+
+
+def summed_heads(model: Model, wiring: Wiring, layer: int, values: Tensor) -> Tensor:
+    """What all heads of a layer write together, [token, d]."""
+    return _through_norm(wiring, layer, values.flatten(1) @ model.anatomy.out_weight(layer).flatten(0, 1))
+
+
+def _through_norm(wiring: Wiring, layer: int, sums: Tensor) -> Tensor:
+    """The linear part of a post-norm block's norm, in place."""
     norm = wiring.layers[layer].heads_norm
-    if norm is not None:
-        into.copy_(norm.gain * norm.centred(into))
+    return sums if norm is None else sums.copy_(norm.gain * norm.centred(sums))
 
 
 @dataclass

@@ -17,6 +17,10 @@ from .anatomy import Anatomy
 from .stand_in import stand_in
 
 
+FEW_ROWS = range(5, 48)
+"""With so many rows a CPU multiplies the unembedding by them faster than the other way round, by up to 2.5 times."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """What `headcount.load` returns: the HF module in `hf`, its tokenizer, and where its heads are."""
@@ -95,23 +99,27 @@ class Model:
 
         handle = self.unembedding.register_forward_pre_hook(gather)
         try:
-            with self._unembedding_only(tokens):
+            with self._unembedding_of(tokens):
                 logits: Tensor = self.hf(input_ids=ids, past_key_values=past_key_values, use_cache=False).logits
         finally:
             handle.remove()
         return logits[:, 0]
 
     @contextmanager
-    def _unembedding_only(self, tokens: Tensor | None) -> Iterator[None]:
-        """Some rows of the unembedding in the place of all."""
+    def _unembedding_of(self, tokens: Tensor | None) -> Iterator[None]:
+        """The same logits from a faster product, while the block lasts."""
         module = self.unembedding
-        if tokens is None:
-            yield
-            return
         weight, bias = cast(Tensor, module.weight), cast(Tensor | None, getattr(module, "bias", None))
-        tokens = tokens.to(weight.device)
-        few = weight[tokens], None if bias is None else bias[tokens]
-        with stand_in(module, lambda hidden: nn.functional.linear(hidden, *few)):
+        if tokens is not None:
+            weight, bias = weight[tokens.to(weight.device)], None if bias is None else bias[tokens.to(weight.device)]
+
+        def forward(hidden: Tensor) -> Tensor:
+            rows = hidden.shape[0]
+            if weight.device.type != "cpu" or rows not in FEW_ROWS or bias is not None:
+                return nn.functional.linear(hidden, weight, bias)
+            return (weight @ hidden.flatten(0, 1).T).T.unflatten(0, hidden.shape[:2])
+
+        with stand_in(module, forward):
             yield
 
     def repeated_prefix(self, prefix: Any, times: int) -> Any:

@@ -1,6 +1,6 @@
 """LayerNorm and RMSNorm taken apart, whatever a family calls their parameters.
 
-    norm(x) = gain * centred(x) / scale(x) + bias
+    norm(x) = gain * centred(x) / scale(x) + bias,    scale(x)² = mean of centred(x)² + eps
 
 where RMSNorm does not centre and has no bias. Given the scale, a norm is linear, so a term of a sum has a share in the
 norm of the sum.
@@ -21,6 +21,7 @@ class NormParts:
     module: nn.Module
     gain: Tensor
     bias: Tensor
+    eps: float
     centres: bool
 
     @classmethod
@@ -34,7 +35,16 @@ class NormParts:
         up, down = module(big), module(-big)
         constant = module(torch.full_like(signs, 1e4))
         gain, bias = (up - down) / 2 * signs, (up + down) / 2
-        return cls(module, gain, bias, centres=bool((constant - bias).norm() < 0.01 * gain.norm()))
+        centres = bool((constant - bias).norm() < 0.01 * gain.norm())
+        # At ±δ the norm divides by sqrt(δ² + eps).
+        small = 1e-3
+        shrunk = float((module(small * signs) - bias).norm() / gain.norm())
+        return cls(module, gain, bias, eps=max(small**2 * (1 / shrunk**2 - 1), 0.0), centres=centres)
+
+    def own(self, x: Tensor) -> Tensor:
+        """The norm itself, also while something else stands in for the module."""
+        normed: Tensor = type(self.module).forward(self.module, x)
+        return normed
 
     def share(self, part: Tensor, whole: Tensor) -> Tensor:
         """What `part` [..., term, d_model] becomes in the norm of `whole` [..., d_model], of which it is a term."""
@@ -43,9 +53,8 @@ class NormParts:
 
     def scale(self, x: Tensor) -> Tensor:
         """What the norm divides by, [...]."""
-        turned = self.gain * self.centred(x)
-        scale: Tensor = turned.norm(dim=-1) / (self.module(x) - self.bias).norm(dim=-1)
-        return scale
+        squares = torch.linalg.vector_norm(self.centred(x), dim=-1).square()
+        return (squares / x.shape[-1] + self.eps).sqrt()
 
     def centred(self, x: Tensor) -> Tensor:
         return x - x.mean(-1, keepdim=True) if self.centres else x
