@@ -7,8 +7,8 @@ import headcount
 
 SOURCE = Path(headcount.__file__).parent
 ORDER = (
-    "errors", "cache", "progress", "results", "graph", "models", "tasks", "provenance", "metrics", "cuts", "edge_trace",
-    "measure", "edge_fills", "circuit_stream", "circuits", "curves", "scores", "sweeps", "figures", "selfcheck", "studies", "cli",
+    "errors", "cache", "progress", "results", "graph", "models", "tasks", "provenance", "metrics", "cuts", "forecast",
+    "measure", "circuits", "curves", "scores", "units", "sweeps", "figures", "selfcheck", "studies", "cli",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from torch import nn
 
 import headcount as hc
 from families import FAMILIES, random_task, tiny
-from headcount.edge_trace import traced
+from headcount.circuits.trace import traced
 from headcount.models.wiring import find_wiring
 
 GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"
@@ -147,7 +147,7 @@ def test_a_grouped_key_or_value_is_the_sum_of_its_query_heads():
 @pytest.mark.parametrize("method", ["eap", "eap-ig"])
 def test_scores_do_not_depend_on_how_prompts_share_a_batch(method):
     model = tiny("llama-gqa", torch.float64)
-    one, many = (hc.score(model, TASK, method, max_tokens=tokens).values for tokens in (20, 4000))
+    one, many = (hc.score(model, TASK, method, memory=memory).values for memory in (1_000_000, 100_000_000))
     np.testing.assert_allclose(one, many, atol=2e-5)
 
 

@@ -9,7 +9,8 @@ from families import FAMILIES, random_task, tiny
 from headcount.curves import compare
 from headcount.cuts import Filler
 from headcount.measure import Meter
-from headcount.sweeps import head_grid
+from headcount.sweeps import unit_grid
+from headcount.units import Heads, chance_orders, ranked_places
 
 TASK = random_task(8)
 
@@ -91,23 +92,24 @@ def test_chance_has_many_draws_and_its_interval_is_their_spread(model):
 
 
 def test_matched_chance_takes_as_many_heads_of_each_layer(model, scores):
-    from headcount.sweeps import _orders
-
     ranked = scores.order("absolute")
-    for order in _orders(model, ranked, "chance-matched", draws=5, seed=0):
-        assert [layer for layer, _ in order] == [layer for layer, _ in ranked]
-        assert len(set(order)) == 12
-        assert order != ranked
+    heads = Heads(model)
+    like = ranked_places(heads, scores, signed=False)
+    for order in chance_orders(heads, draws=5, seed=0, like=like):
+        drawn = [(int(place) // 4, int(place) % 4) for place in order]
+        assert [layer for layer, _ in drawn] == [layer for layer, _ in ranked]
+        assert sorted(drawn) == sorted(ranked)
+        assert drawn != ranked
 
 
 def test_grids():
-    assert head_grid(12, "all", 5) == list(range(13))
-    assert head_grid(12, [3, 3, 12], 5) == [0, 3, 12]
-    assert head_grid(270, "linear", 4) == [0, 90, 180, 270]
-    assert head_grid(100, "quadratic", 6) == [0, 4, 16, 36, 64, 100]
-    log = head_grid(270, "log", 12)
+    assert unit_grid("heads", 12, "all", 5) == list(range(13))
+    assert unit_grid("heads", 12, [3, 3, 12], 5) == [0, 3, 12]
+    assert unit_grid("heads", 270, "linear", 4) == [0, 90, 180, 270]
+    assert unit_grid("heads", 100, "quadratic", 6) == [0, 4, 16, 36, 64, 100]
+    log = unit_grid("heads", 270, "log", 12)
     assert (log[:3], log[-1], len(log)) == ([0, 1, 2], 270, 12)
-    assert head_grid(4, "log", 50) == [0, 1, 2, 3, 4]
+    assert unit_grid("heads", 4, "log", 50) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -140,9 +142,11 @@ def test_an_order_needs_scores_of_the_same_model(model):
         hc.sweep(model, TASK, other)
 
 
-def test_scores_of_edges_are_sent_elsewhere(model):
-    with pytest.raises(hc.HeadcountError, match="takes scores of heads; this is EdgeScores.*CircuitMeter"):
-        hc.sweep(model, TASK, hc.score(model, TASK, "eap"))
+def test_scores_of_another_kind_than_asked_for_are_refused(model, scores):
+    with pytest.raises(hc.HeadcountError, match="The scores are of heads, and edges are wanted"):
+        hc.sweep(model, TASK, scores, units="edges")
+    with pytest.raises(hc.HeadcountError, match="There are no units 'neurons'"):
+        hc.sweep(model, TASK, units="neurons", keep="chance")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ Mode = Literal["keep", "mask"]
 Floats = NDArray[np.float64]
 RESAMPLES = 1000
 EXPLAINED = "explained_effect"
+MIB_SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""The shares of all edges at which MIB (Mueller et al. 2025, arXiv 2504.13151) measures a circuit."""
 
 
 class Band(NamedTuple):
@@ -22,6 +24,14 @@ class Band(NamedTuple):
     value: Floats
     low: Floats
     high: Floats
+
+
+class Area(NamedTuple):
+    """An area with its interval."""
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,8 @@ class Curve:
     ks: tuple[int, ...]
     total: int
     ranking: tuple[str, ...] = field(repr=False)
-    """Names of the units in the order in which they are kept or masked; empty for chance orders, which have many."""
+    """Names of the units in the order in which they are kept or masked, of edges the first thousands; empty for chance
+    orders, which have many."""
     values: dict[str, Floats] = field(repr=False)
     """Metric -> [draw, k, pair]; more than one draw for chance orders only."""
     provenance: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -123,6 +134,25 @@ class Curve:
         )  # fmt: skip
         value, low, high = (int(k) if np.isfinite(k) else None for k in (value, *ends))
         return UnitsNeeded(value, low, high, self.total, threshold, level, self.units, self.mode)
+
+    def area(self, kind: Literal["CPR", "CMD"], level: float = 0.9) -> Area | None:
+        """MIB's areas, over the share of edges kept from 0.1 % to all: CPR, that under explained effect (higher is
+        better; meant for the signed order), and CMD, that between it and 1 (0 is best; meant for the absolute order).
+
+        None where the curve has not been measured at MIB's shares.
+        """
+        ks = [int(share * self.total) for share in MIB_SHARES]
+        if self.mode != "keep" or not set(ks) <= set(self.ks):
+            return None
+        places = [self.ks.index(k) for k in ks]
+
+        def areas(explained: Floats) -> Floats:
+            heights = explained[..., places]
+            return np.asarray(np.trapezoid(heights if kind == "CPR" else np.abs(1 - heights), MIB_SHARES, axis=-1))
+
+        low, high = np.quantile(areas(self._samples(EXPLAINED)), [(1 - level) / 2, (1 + level) / 2])
+        value = areas(self._statistic(EXPLAINED, np.full((1, self.pairs), 1 / self.pairs))[:, 0]).mean()
+        return Area(float(value), float(low), float(high))
 
     def _crossing(self, explained: Floats, threshold: float) -> Floats:
         """The first k of each row [row, k] at which the threshold is reached; infinite where it never is."""

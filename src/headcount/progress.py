@@ -22,6 +22,11 @@ class Bar:
             self._lines.print(words, style="dim", highlight=False)
 
 
+def say(words: str) -> None:
+    """One line on stderr."""
+    Console(stderr=True).print(words, style="dim", highlight=False)
+
+
 @contextmanager
 def waiting(words: str) -> Iterator[None]:
     """A spinner for work of unknown length."""

@@ -1,139 +1,160 @@
-"""Keep or mask heads in an order, more and more of them, and measure what is left: order + grid + cut -> `Curve`."""
+"""Keep or mask units in an order, more and more of them, and measure what is left: order + grid + cut -> `Curve`."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from .curves import Curve, Mode
-from .cuts import POSITIONS, Filler, Head, Positions, head_name
+from .curves import MIB_SHARES, Curve, Mode
+from .cuts import POSITIONS, Fill, Positions
 from .errors import HeadcountError, did_you_mean, require_seed
-from .measure import MAX_TOKENS, Advance, Meter, Values
+from .graph import Readers
+from .measure import Advance, Values
 from .metrics import metric_named
 from .models import Model
 from .progress import progress_bar
 from .provenance import provenance
-from .scores.result import HeadScores
+from .scores.result import EdgeScores, HeadScores
 from .tasks.pairs import Task
+from .units import Cut, Edges, Heads, Measures, Places, chance_orders, masks, ranked_places, units_of
 
 ORDERS = ("absolute", "signed", "chance", "chance-matched")
 GRIDS = ("log", "linear", "quadratic", "all")
 REFINE_AT_ONCE = 6
+NAMED_UNITS = 10_000
+"""A curve knows the names of so many of the first units of its order."""
+MASK_BYTES = 2**27
+"""Masks of so many points are made at once."""
 
 
 def sweep(
     model: Model,
     task: Task,
-    scores: HeadScores | None = None,
+    scores: HeadScores | EdgeScores | None = None,
     *,
+    units: str | None = None,
     keep: str | None = None,
     mask: str | None = None,
-    ks: str | Sequence[int] = "quadratic",
+    ks: str | Sequence[int] | None = None,
     points: int = 24,
     threshold: float = 0.9,
     precision: float = 0.0,
     fill: str = "counterfactual",
     metric: str | None = None,
     positions: Positions = "all",
+    readers: Readers = "kv-heads",
     draws: int = 20,
     seed: int = 0,
-    max_tokens: int = MAX_TOKENS,
+    memory: int | None = None,
     advance: Advance | None = None,
 ) -> Curve:
-    """Measure the test split of a task with k heads kept (or masked), for growing k.
+    """Measure the test split of a task with k heads or edges kept (or masked), for growing k.
 
     **Arguments:**
 
-    - `scores`: what the order comes from; not needed for chance.
+    - `scores`: what the order comes from, of heads or of edges; not needed for chance, which then asks for `units`
+      (`"heads"` by default) and, for edges, `readers`.
     - `keep` or `mask`: the order. `"absolute"` (or `"top"`): largest effect first. `"signed"`: most helpful first.
-      `"chance"`: random orders. `"chance-matched"`: random orders that take as many heads of each layer as the scores'.
-    - `ks`: numbers of heads, or a grid of some `points`: `"log"`, `"linear"`, `"quadratic"`, or `"all"`. None and all
-      of the heads are always measured.
-    - `threshold`: of explained effect; points are added around its crossing until it is known to one head, or to the
-      share of all heads that `precision` allows. Chance orders get one round of points. 0 leaves the grid as it is.
-    - `fill`, `positions`: what a removed head carries, and where (see `cuts.py`). `mean` is that of the train split.
+      `"chance"`: random orders. `"chance-matched"`: random orders that take as many units of each layer as the scores'.
+    - `ks`: numbers of units, or a grid of some `points`: `"log"` (for edges by default), `"linear"`, `"quadratic"` (for
+      heads), or `"all"`. None and all of the units are always measured; of edges also the shares that MIB asks for.
+    - `threshold`: of explained effect; points are added around its crossing until it is known to one unit, or to the
+      share of the units needed that `precision` allows. Chance orders get one round of points. 0 leaves the grid as it
+      is.
+    - `fill`, `positions`: what a removed unit carries, and where (see `cuts.py`). `mean` is that of the train split.
     - `draws`: how many random orders.
+    - `memory`: bytes that may be used beyond the model, for edges.
     - `advance`: told how many prompts have been run. Without it a bar is shown in a terminal.
     """
     mode, order = _mode_and_order(keep, mask)
     if order != "chance" and scores is None:
         raise HeadcountError(f"The order {order!r} comes from scores, and none were given. See headcount.score.")
-    if scores is not None and not isinstance(scores, HeadScores):
-        raise HeadcountError(
-            f"A sweep takes scores of heads; this is {type(scores).__name__}. Sets of edges are measured by"
-            " headcount.circuits.CircuitMeter."
-        )
     if positions not in POSITIONS:
         raise HeadcountError(f"There are no positions {positions!r}. Known: {', '.join(POSITIONS)}.")
     if draws < 1:
         raise HeadcountError(f"A chance order needs at least 1 draw; draws is {draws}.")
     if not 0 <= precision < 1:
-        raise HeadcountError(f"Precision is a share of all heads, from 0 to below 1; this is {precision}.")
+        raise HeadcountError(f"Precision is a share of the units needed, from 0 to below 1; this is {precision}.")
     require_seed(seed)
+    Fill.parse(fill)
     metric_named(metric or task.metric)
-    ranked = None if scores is None else scores.order("signed" if order == "signed" else "absolute")
-    _check_heads(model, ranked)
-    orders = _orders(model, ranked, order, draws, seed)
-    grid = head_grid(model.head_count, ks, points)
-    filler = Filler.prepare(
-        model, fill, pairs=task.split("test"), reference=task.train, seed=seed, max_tokens=max_tokens
-    )
+    cut_up = units_of(model, scores, units, readers)
+    orders = _orders(cut_up, scores, order, draws, seed)
+    total = len(cut_up.places)
+    grid = unit_grid(cut_up.name, total, ks, points, mode)
     arguments = {
-        "keep": keep, "mask": mask, "ks": ks if isinstance(ks, str) else list(ks), "points": points,
+        "keep": keep, "mask": mask, "ks": ks if ks is None or isinstance(ks, str) else list(ks), "points": points,
         "threshold": threshold, "precision": precision, "fill": fill, "positions": positions,
         "draws": len(orders), "seed": seed,
     }  # fmt: skip
+    if isinstance(cut_up, Edges):
+        arguments["readers"] = cut_up.readers
+    chance = order.startswith("chance")
     facts: dict[str, Any] = {
-        "model": model.name, "task": task.name, "title": task.title, "units": "heads",
+        "model": model.name, "task": task.name, "title": task.title, "units": cut_up.name,
         "method": "chance" if scores is None else scores.method, "order": order, "mode": mode, "fill": fill,
-        "metric": metric or task.metric, "total": model.head_count,
-        "ranking": () if order.startswith("chance") else tuple(head_name(head) for head in orders[0]),
+        "metric": metric or task.metric, "total": total,
+        "ranking": () if chance else cut_up.names(orders[0][:NAMED_UNITS]),
         "provenance": provenance(model, task, arguments),
     }  # fmt: skip
-    cost = points_to_measure(model.head_count, ks, points, order, draws) * len(task.test)
+    cost = points_to_measure(cut_up.name, total, ks, points, order, draws, mode) * len(task.test)
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · {order}")
-        meter = Meter(
-            model, task.test, filler, positions=positions, max_tokens=max_tokens, advance=advance or bar.advance
-        )
-        curve = Curve(**facts, ks=tuple(grid), values=_measured(model, meter, orders, grid, mode))
-        chance = order.startswith("chance")
-        rounds, at_once = (1, REFINE_AT_ONCE // 2) if chance else (model.head_count, REFINE_AT_ONCE)
+        meter = cut_up.meter(task, Cut(fill, positions, seed, memory), advance or bar.advance)
+        curve = Curve(**facts, ks=tuple(grid), values=_measured(cut_up, meter, orders, grid, mode))
+        rounds, at_once = (1, REFINE_AT_ONCE // 2) if chance else (total, REFINE_AT_ONCE)
         while threshold and rounds and (missing := around_crossing(curve, threshold, precision, at_once)):
-            curve = _with_points(curve, missing, _measured(model, meter, orders, missing, mode))
+            curve = _with_points(curve, missing, _measured(cut_up, meter, orders, missing, mode))
             rounds -= 1
     return curve
 
 
-def points_to_measure(total: int, ks: str | Sequence[int], points: int, order: str, draws: int) -> int:
+def points_to_measure(
+    units: str, total: int, ks: str | Sequence[int] | None, points: int, order: str, draws: int, mode: Mode
+) -> int:
     """How many cuts a sweep will run, as far as can be told before it."""
-    grid = len(head_grid(total, ks, points))
+    grid = len(unit_grid(units, total, ks, points, mode))
     if order.startswith("chance"):
         return (grid - 2 + REFINE_AT_ONCE // 2) * draws + 2
-    return grid + REFINE_AT_ONCE
+    return grid + REFINE_AT_ONCE * (1 if units == "heads" else 3)
 
 
-def _measured(model: Model, meter: Meter, orders: list[list[Head]], ks: Sequence[int], mode: Mode) -> Values:
+def _measured(units: Heads | Edges, meter: Measures, orders: list[Places], ks: Sequence[int], mode: Mode) -> Values:
     """Metric -> [order, k, pair]. Orders begin and end with the same cuts, so each different one is run once."""
-    keeps = torch.stack([_kept(model, heads, k, mode) for heads in orders for k in ks])
-    different, place = keeps.unique(dim=0, return_inverse=True)
-    found = meter.measure(different)
-    return {name: value[place.numpy()].reshape(len(orders), len(ks), -1) for name, value in found.items()}
+    ends = (0, len(units.places))
+    wanted = [(0 if k in ends else order, k) for order in range(len(orders)) for k in ks]
+    different = list(dict.fromkeys(wanted))
+    at_once = max(MASK_BYTES // (units.shape[0] * units.shape[1]), 1)
+    parts = []
+    for first in range(0, len(different), at_once):
+        some = masks(units, orders, different[first : first + at_once], mode == "keep")
+        parts.append(meter.measure(torch.from_numpy(some)))
+    place = [different.index(point) for point in wanted]
+    found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return {name: value[place].reshape(len(orders), len(ks), -1) for name, value in found.items()}
 
 
-def head_grid(total: int, ks: str | Sequence[int], points: int) -> list[int]:
-    """The numbers of heads to measure, from 0 to all of them."""
+def unit_grid(units: str, total: int, ks: str | Sequence[int] | None, points: int, mode: Mode = "keep") -> list[int]:
+    """The numbers of units to measure, from 0 to all of them."""
+    if ks is None:
+        ks = "quadratic" if units == "heads" else "log"
     if not isinstance(ks, str):
         if wrong := [k for k in ks if not 0 <= k <= total]:
-            raise HeadcountError(f"k must lie between 0 and the model's {total} heads; {wrong[0]} does not.")
+            raise HeadcountError(f"k must lie between 0 and the model's {total} {units}; {wrong[0]} does not.")
         return sorted({0, total, *ks})
+    found = {0, total, *(int(k) for k in _steps(total, ks, points))}
+    if units == "edges" and mode == "keep":
+        found |= {int(share * total) for share in MIB_SHARES}
+    return sorted(found)
+
+
+def _steps(total: int, ks: str, points: int) -> Any:
     if points < 2:
         raise HeadcountError(f"A grid needs at least 2 points; points is {points}.")
     match ks:
         case "all":
-            return list(range(total + 1))
+            return range(total + 1)
         case "linear":
             steps = np.linspace(0, total, points)
         case "quadratic":
@@ -146,17 +167,17 @@ def head_grid(total: int, ks: str | Sequence[int], points: int) -> list[int]:
             steps = np.geomspace(1, total, tries)
         case _:
             raise HeadcountError(f"There is no grid {ks!r}. Give numbers or one of {', '.join(GRIDS)}.")
-    return sorted({0, total, *(int(k) for k in steps.round())})
+    return steps.round()
 
 
 def around_crossing(curve: Curve, threshold: float, precision: float = 0.0, at_once: int = REFINE_AT_ONCE) -> list[int]:
     """A few k between the last point before the threshold is reached and the first at which it is; none when the two
-    are as close as the precision, a share of all units, asks for."""
+    are as close as the precision, a share of the units needed, asks for."""
     needed = curve.units_needed(threshold).value
     if needed is None or needed == curve.ks[0]:
         return []
     before = max(k for k in curve.ks if k < needed)
-    if needed - before <= max(precision * curve.total, 1):
+    if needed - before <= max(precision * needed, 1):
         return []
     steps = np.linspace(before, needed, at_once + 2).round()[1:-1]
     return sorted({int(k) for k in steps} - {before, needed})
@@ -172,7 +193,7 @@ def _with_points(curve: Curve, ks: Sequence[int], values: Values) -> Curve:
 
 def _mode_and_order(keep: str | None, mask: str | None) -> tuple[Mode, str]:
     if keep is not None and mask is not None:
-        raise HeadcountError("A sweep either keeps or masks heads; give keep=... or mask=..., not both.")
+        raise HeadcountError("A sweep either keeps or masks units; give keep=... or mask=..., not both.")
     mode: Mode = "keep" if mask is None else "mask"
     order = keep or mask or "absolute"
     order = "absolute" if order == "top" else order
@@ -181,34 +202,12 @@ def _mode_and_order(keep: str | None, mask: str | None) -> tuple[Mode, str]:
     return mode, order
 
 
-def _orders(model: Model, ranked: list[Head] | None, order: str, draws: int, seed: int) -> list[list[Head]]:
+def _orders(
+    units: Heads | Edges, scores: HeadScores | EdgeScores | None, order: str, draws: int, seed: int
+) -> list[Places]:
     """The orders to follow: the scores' own, or random ones."""
+    ranked = None if scores is None else ranked_places(units, scores, signed=order == "signed")
     if order in ("absolute", "signed"):
         assert ranked is not None
         return [ranked]
-    rng = np.random.default_rng(seed)
-    drawn = []
-    for _ in range(draws):
-        if order == "chance":
-            shuffled = rng.permutation(model.head_count)
-            drawn.append([(int(i) // model.n_heads, int(i) % model.n_heads) for i in shuffled])
-        else:  # The same layers in the same order, with the heads of each layer at random.
-            assert ranked is not None
-            waiting = [list(rng.permutation(model.n_heads)) for _ in range(model.n_layers)]
-            drawn.append([(layer, int(waiting[layer].pop())) for layer, _ in ranked])
-    return drawn
-
-
-def _kept(model: Model, order: Sequence[Head], k: int, mode: Mode) -> Tensor:
-    """[layer, head]: the first k of an order kept, or all but them."""
-    keep = torch.full((model.n_layers, model.n_heads), mode == "mask")
-    for layer, head in order[:k]:
-        keep[layer, head] = mode == "keep"
-    return keep
-
-
-def _check_heads(model: Model, ranked: Sequence[Head] | None) -> None:
-    if ranked is not None and len(ranked) != model.head_count:
-        raise HeadcountError(
-            f"The scores are of {len(ranked)} heads, but {model.name} has {model.head_count}. Score this model first."
-        )
+    return chance_orders(units, draws, seed, like=ranked if order == "chance-matched" else None)

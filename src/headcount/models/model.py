@@ -16,7 +16,6 @@ from ..errors import HeadcountError
 from .anatomy import Anatomy
 from .stand_in import stand_in
 
-
 FEW_ROWS = range(5, 48)
 """With so many rows a CPU multiplies the unembedding by them faster than the other way round, by up to 2.5 times."""
 

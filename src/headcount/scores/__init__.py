@@ -84,6 +84,7 @@ def score(
     steps: int = 5,
     seed: int = 0,
     readers: "Readers" = "kv-heads",
+    memory: int | None = None,
     max_tokens: int | None = None,
     advance: "Advance | None" = None,
 ) -> "HeadScores | EdgeScores":
@@ -98,6 +99,7 @@ def score(
     - `steps`: points on the path of `attribution-ig` and `eap-ig`.
     - `readers`: for edges with grouped-query attention. `kv-heads`: keys and values are read once for each KV head.
       `query-heads`: once for each query head, which is how MIB and EAP-IG count.
+    - `memory`: for edges, bytes that may be used beyond the model; half a gigabyte by default, or what one prompt needs.
 
     A bar is shown in a terminal, unless `advance` is given, which is told how many prompts have been run.
 
@@ -131,7 +133,7 @@ def score(
     cost = chosen.forwards(model.head_count, steps, 0 if graph is None else graph.n_edges) * len(pairs)
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · {method}")
-        settings = Settings(metric, filler, positions, steps, seed, max_tokens, advance or bar.advance, readers)
+        settings = Settings(metric, filler, positions, steps, seed, max_tokens, advance or bar.advance, readers, memory)
         values = chosen.function()(model, pairs, settings)
     arguments = {"metric": metric, "fill": fill, "positions": positions, "steps": steps, "seed": seed}
     if graph is not None:
@@ -140,16 +142,12 @@ def score(
     origin = provenance(model, task, arguments)
     found = values.cpu().double().numpy()
     if graph is not None:
-        return EdgeScores(**facts, graph=graph, values=found, provenance=origin)
+        return EdgeScores(**facts, graph=graph, width=_width(model), values=found, provenance=origin)
     return HeadScores(**facts, by_pair=found, provenance=origin)
 
 
-def score_heads(model: "Model", task: "Task", method: str, **options: Any) -> "HeadScores":
-    """`score` by a method whose units are heads."""
-    require_units(method, "heads")
-    found: Any = score(model, task, method, **options)
-    scores: HeadScores = found
-    return scores
+def _width(model: "Model") -> int:
+    return int(model.hf.config.get_text_config().hidden_size)
 
 
 def require_units(method: str, units: str) -> None:

@@ -24,13 +24,14 @@ the large product is done once, and the points share a forward and a backward pa
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from ..circuits.trace import Trace, Written, traced
 from ..cuts import Fill, mix_inputs
-from ..edge_trace import Trace, Written, traced
+from ..forecast import Sizes, plan_scores
 from ..measure import first_reached
 from ..metrics import batch_for, metric_named
 from ..models import Model
@@ -57,45 +58,54 @@ def _attribute(model: Model, pairs: Sequence[Pair], settings: Settings, shares: 
     wiring = find_wiring(model, settings.readers)
     scores = torch.zeros(len(wiring.graph.writers), len(wiring.graph.readers), dtype=torch.float64)
     forwards = 2 * len(shares) + len({0.0, 1.0} - set(shares))
-    for _, batch in batches(pairs, model.device, max(settings.max_tokens // len(shares), 1)):
+    plan = plan_scores(Sizes.of_model(model, settings.readers), pairs, len(shares), settings.memory, model.device)
+    together = [shares[first : first + plan.at_once] for first in range(0, len(shares), plan.at_once)]
+    for _, batch in batches(pairs, model.device, plan.tokens):
         with wiring.ungrouped(), model.frozen():
-            scores += _score_batch(model, wiring, batch, settings.metric, shares).cpu().double()
+            scores += _score_batch(model, wiring, batch, settings.metric, together).cpu().double()
         settings.advance(forwards * len(batch))
     return scores / len(pairs)
 
 
-def _score_batch(model: Model, wiring: Wiring, batch: Batch, metric: str, shares: list[float]) -> Tensor:
-    """Summed over the pairs of a batch, [writer, reader]."""
+def _score_batch(model: Model, wiring: Wiring, batch: Batch, metric: str, together: list[list[float]]) -> Tensor:
+    """Summed over the pairs of a batch, [writer, reader]; `together` are the points of each pass."""
     # Before the first token in which the prompts differ, writers write the same in both, so nothing is scored there.
     start = first_reached(batch, Fill.parse("counterfactual"), None)
     prefix = model.read_prefix(batch.clean[:, :start]) if start else None
     clean, corrupt, last = batch.clean[:, start:], batch.corrupt[:, start:], batch.last - start
+    points = sum(map(len, together))
     written: dict[float, Written] = {}
+    readings: list[_Reading] = []
+    for shares in together:
+        copies = len(shares)
+        past = None if prefix is None else model.repeated_prefix(prefix, copies)
+        with (
+            torch.enable_grad(),
+            mix_inputs(model, corrupt, clean, shares),
+            traced(model, wiring, last.repeat(copies)) as trace,
+        ):
+            tokens, aimed = batch_for(metric, batch)
+            logits = model.last_logits(clean.repeat(copies, 1), last.repeat(copies), past, tokens)
+            total = metric_named(metric)(logits, aimed.repeated(copies)).sum() / points
+            gradients = torch.autograd.grad(total, trace.read())
+        with torch.no_grad():
+            found = _readings(wiring, trace, gradients, copies)
+            readings = [a.together(b) for a, b in zip(readings, found, strict=True)] if readings else found
+            of_all = trace.written(wiring)
+            for copy, share in enumerate(shares):
+                if share in (0.0, 1.0):
+                    written[share] = Written.of_parts([part.chunk(copies)[copy].clone() for part in of_all.parts()])
+        del trace, gradients, logits, total, found, of_all
     for share, ids in ((0.0, corrupt), (1.0, clean)):
-        if share not in shares:
+        if share not in written:
             past = None if prefix is None else model.repeated_prefix(prefix, 1)
             with torch.no_grad(), traced(model, wiring, last) as trace:
                 model.run(ids, past)
             written[share] = trace.written(wiring)
-    points = len(shares)
-    past = None if prefix is None else model.repeated_prefix(prefix, points)
-    with (
-        torch.enable_grad(),
-        mix_inputs(model, corrupt, clean, shares),
-        traced(model, wiring, last.repeat(points)) as trace,
-    ):
-        tokens, aimed = batch_for(metric, batch)
-        logits = model.last_logits(clean.repeat(points, 1), last.repeat(points), past, tokens)
-        total = metric_named(metric)(logits, aimed.repeated(points)).sum() / points
-        gradients = torch.autograd.grad(total, trace.read())
     with torch.no_grad():
-        of_all = trace.written(wiring)
-        for point, share in enumerate(shares):
-            if share in (0.0, 1.0):
-                written[share] = Written.of_parts([part.chunk(points)[point] for part in of_all.parts()])
         delta = (written[1.0] - written[0.0]).expanded(model, wiring)
         answers = torch.arange(len(last), device=last.device) * clean.shape[1] + last
-        return _contract(wiring, _readings(wiring, trace, gradients, points), delta, answers)
+        return _contract(wiring, readings, delta, answers)
 
 
 @dataclass(frozen=True)
@@ -131,6 +141,14 @@ class _Reading:
     """x̂ · g W^T t/s of each point, [point, token, reader]."""
     summed: Tensor | None
     """1 · g W^T t/s, [token, reader], where the norm centres."""
+
+    def together(self, other: "_Reading") -> "_Reading":
+        """Of the points of both."""
+        return _Reading(
+            [replace(a, folded=a.folded + b.folded) for a, b in zip(self.roles, other.roles, strict=True)],
+            torch.cat([self.directions, other.directions]), torch.cat([self.along, other.along]),
+            None if self.summed is None or other.summed is None else self.summed + other.summed,
+        )  # fmt: skip
 
     @property
     def readers(self) -> int:

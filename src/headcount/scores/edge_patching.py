@@ -20,7 +20,7 @@ AT_ONCE = 64
 
 
 def edge_patching(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
-    meter = CircuitMeter(model, pairs, advance=settings.advance)
+    meter = CircuitMeter(model, pairs, readers=settings.readers, memory=settings.memory, advance=settings.advance)
     real = torch.from_numpy(meter.wiring.graph.real)
     whole = meter.measure(real[None])[settings.metric].mean()
     edges = real.nonzero()

@@ -39,6 +39,8 @@ class Settings:
     """Told how many prompts have been run."""
     readers: "Readers" = "kv-heads"
     """Who reads keys and values, for methods that score edges."""
+    memory: int | None = None
+    """Bytes that may be used beyond the model, for methods that score edges."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..circuits import Circuit
+from ..errors import HeadcountError
 from ..graph import Edge, Graph
 from ..results import frame, load_result, save_result
 
@@ -75,6 +77,8 @@ class EdgeScores:
     method: str
     metric: str
     graph: Graph
+    width: int
+    """Of the residual stream."""
     values: NDArray[np.float64] = field(repr=False)
     """[writer, reader], mean over pairs; 0 where there is no edge."""
     provenance: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -85,6 +89,15 @@ class EdgeScores:
         found = self.values[self.graph.real]
         ranked = np.argsort(-(found if by == "signed" else np.abs(found)), kind="stable")
         return [(int(writer), int(reader)) for writer, reader in edges[ranked]]
+
+    def circuit(self, k: int, by: Order = "absolute") -> Circuit:
+        """The first k edges, to be saved or drawn."""
+        if not 0 <= k <= self.graph.n_edges:
+            raise HeadcountError(f"k must lie between 0 and the model's {self.graph.n_edges} edges; {k} does not.")
+        keep = np.zeros(self.values.shape, dtype=bool)
+        for edge in self.order(by)[:k]:
+            keep[edge] = True
+        return Circuit(self.model, self.task, self.graph, self.width, keep, self.values)
 
     def rows(self) -> list[dict[str, Any]]:
         facts = {"model": self.model, "task": self.task, "method": self.method, "metric": self.metric}

@@ -5,21 +5,25 @@
 Finished jobs are found in the cache by the hash of what defines them, so a killed run goes on where it stopped.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..cache import writable_folder
-from ..curves import Curve
+from ..curves import Curve, Mode
 from ..cuts import Fill
+from ..forecast import Sizes, plan_circuits, plan_scores, show_bytes
+from ..graph import Readers
 from ..measure import MAX_TOKENS
 from ..metrics import metric_named
 from ..models import Model, load
-from ..progress import Bar, progress_bar, waiting
+from ..models.wiring import find_graph
+from ..progress import Bar, progress_bar, say, waiting
 from ..provenance import versions
-from ..scores import method_named, require_units, score_heads
-from ..scores.result import HeadScores
+from ..scores import method_named, require_units, score
+from ..scores.result import EdgeScores, HeadScores
 from ..sweeps import points_to_measure, sweep
 from ..tasks import task as make_task
 from ..tasks.pairs import Task
@@ -28,13 +32,14 @@ from .outputs import write_outputs
 from .spec import Panel, Study, read_study
 
 Loader = Callable[[str], Model]
+Scores = HeadScores | EdgeScores
 
 
 @dataclass(frozen=True)
 class StudyResult:
     study: Study
     curves: tuple[Curve, ...]
-    scores: tuple[HeadScores, ...]
+    scores: tuple[Scores, ...]
     folder: Path
     summary: dict[str, Any]
     computed: int
@@ -50,6 +55,7 @@ def run(
     quick: bool = False,
     out: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
+    memory: int | None = None,
     loader: Loader = load,
     quiet: bool = False,
 ) -> StudyResult:
@@ -61,6 +67,7 @@ def run(
     - `quick`: the study's smaller settings, to see whether it works.
     - `out`: the output folder; `headcount-results/NAME` by default.
     - `overrides`: other keys of the study, for all panels.
+    - `memory`: bytes that edges may use beyond the model; half a gigabyte by default, or what one prompt needs.
     - `loader`: how a model's name becomes a model; `headcount.load` by default.
     """
     read = read_study(study, quick=quick, models=models, tasks=tasks, overrides=overrides)
@@ -70,10 +77,10 @@ def run(
         Fill.parse(panel.fill)
         if panel.metric:
             metric_named(panel.metric)
-    found: dict[tuple[int, str], tuple[HeadScores, list[Curve]]] = {}
+    found: dict[tuple[int, str], tuple[Scores, list[Curve]]] = {}
     ledger = _Ledger()
     for name in read.models:
-        found |= _run_model(read, name, loader, ledger, quiet)
+        found |= _run_model(read, name, loader, ledger, memory, quiet)
     # In the order of the study, whatever the order of the work.
     panels = [[found[index, name] for name in panel.models] for index, panel in enumerate(read.panels)]
     curves = [[curve for _, own in panel for curve in own] for panel in panels]
@@ -85,8 +92,8 @@ def run(
 
 
 def _run_model(
-    study: Study, name: str, loader: Loader, ledger: "_Ledger", quiet: bool
-) -> dict[tuple[int, str], tuple[HeadScores, list[Curve]]]:
+    study: Study, name: str, loader: Loader, ledger: "_Ledger", memory: int | None, quiet: bool
+) -> dict[tuple[int, str], tuple[Scores, list[Curve]]]:
     """All panels of one model, which is loaded once and gone when its curves are there: (panel, model) -> results."""
     with waiting(f"loading {name}"):
         model = loader(name)
@@ -94,11 +101,13 @@ def _run_model(
             model = replace(model, name=name)  # two folders of the same name
         _ = model.fingerprint  # takes a moment for large models
     work = {
-        index: _PanelWork(panel, model, _task(panel, model))
+        index: _PanelWork(panel, model, _task(panel, model), memory)
         for index, panel in enumerate(study.panels)
         if name in panel.models
     }
     found = {}
+    for part in work.values():
+        part.say_forecast(quiet)
     with progress_bar(sum(part.cost() for part in work.values()), quiet, lines=True) as bar:
         for index, part in work.items():
             scores = part.scores(bar, ledger)
@@ -135,40 +144,65 @@ class _PanelWork:
     panel: Panel
     model: Model
     task: Task
+    memory: int | None
 
-    def scores(self, bar: Bar, ledger: _Ledger) -> HeadScores:
+    def say_forecast(self, quiet: bool) -> None:
+        """What edges will need, or an error before anything runs where one prompt is too large."""
+        if self.panel.units != "edges":
+            return
+        readers, device = cast(Readers, self.panel.readers), self.model.device
+        sizes = Sizes.of_model(self.model, readers)
+        scores = plan_scores(sizes, self.task.train, self.panel.steps, self.memory, device)
+        circuits = plan_circuits(sizes, self.task.test, self.memory, device)
+        if not quiet:
+            say(
+                f"{self.model.name} · {self.task.name} · {sizes.graph.n_edges:,} edges; forecast beyond the model:"
+                f" scores {show_bytes(scores.bytes)}, circuits {show_bytes(circuits.bytes)}"
+                f" ({scores.tokens} and {circuits.tokens} tokens at a time)"
+            )
+
+    def scores(self, bar: Bar, ledger: _Ledger) -> Scores:
         panel = self.panel
         settings: dict[str, Any] = {
             "metric": self.task.metric, "fill": panel.fill, "positions": panel.positions, "steps": panel.steps,
-            "seed": panel.seed,
+            "seed": panel.seed, **self._of_edges(),
         }  # fmt: skip
+        if panel.units == "edges":
+            settings["fill"] = "counterfactual"  # what attribution of edges knows; circuits may be filled otherwise
         bar.describe(f"{self.model.name} · {self.task.name} · {panel.method}")
         found = ledger.result(
             self._job("score", method=panel.method, **settings),
-            HeadScores,
-            lambda: score_heads(self.model, self.task, panel.method, advance=self._advance(bar), **settings),
+            EdgeScores if panel.units == "edges" else HeadScores,
+            lambda: score(
+                self.model, self.task, panel.method, memory=self.memory, advance=self._advance(bar), **settings
+            ),
             skipped=lambda: bar.advance(self._score_cost()),
         )
         return replace(found, model=self.model.name, task=self.task.name)
 
-    def curve(self, order: str, scores: HeadScores, bar: Bar, ledger: _Ledger) -> Curve:
+    def curve(self, order: str, scores: Scores, bar: Bar, ledger: _Ledger) -> Curve:
         panel = self.panel
         ordered_by = None if order == "chance" else scores
         settings: dict[str, Any] = {
-            panel.mode: order, "ks": panel.ks, "points": panel.points, "threshold": panel.threshold,
+            panel.mode: order, "units": panel.units, "ks": panel.ks or None, "points": panel.points, "threshold": panel.threshold,
             "precision": panel.precision, "fill": panel.fill, "positions": panel.positions,
-            "metric": self.task.metric, "draws": panel.draws, "seed": panel.seed,
+            "metric": self.task.metric, "draws": panel.draws, "seed": panel.seed, **self._of_edges(),
         }  # fmt: skip
         bar.describe(f"{self.model.name} · {self.task.name} · {order}")
         found = ledger.result(
-            self._job("sweep", scores=ordered_by and ordered_by.values.tolist(), **settings),
+            self._job("sweep", scores=ordered_by and _digest(ordered_by), **settings),
             Curve,
-            lambda: sweep(self.model, self.task, ordered_by, advance=self._advance(bar), **settings),
+            lambda: sweep(
+                self.model, self.task, ordered_by, memory=self.memory, advance=self._advance(bar), **settings
+            ),
             skipped=lambda: bar.advance(self._sweep_cost(order)),
         )
         # Names are not part of what defines a job: the same weights may be called differently today.
         method = scores.method if ordered_by else found.method
         return replace(found, model=self.model.name, task=self.task.name, title=self.task.title, method=method)
+
+    def _of_edges(self) -> dict[str, Any]:
+        return {"readers": self.panel.readers} if self.panel.units == "edges" else {}
 
     def _job(self, kind: str, **settings: Any) -> Job:
         """All that a result depends on: model, prompts, settings, versions, and how prompts share a forward."""
@@ -176,7 +210,7 @@ class _PanelWork:
             {
                 "kind": kind, "model": self.model.fingerprint, "dtype": str(self.model.hf.dtype),
                 "device": self.model.device.type, "task": self.task.fingerprint, "settings": settings,
-                "max_tokens": MAX_TOKENS, "versions": versions(),
+                "at_once": MAX_TOKENS if self.panel.units == "heads" else self.memory, "versions": versions(),
             }
         )  # fmt: skip
 
@@ -185,15 +219,28 @@ class _PanelWork:
         return self._score_cost() + sum(self._sweep_cost(order) for order in self.panel.orders)
 
     def _score_cost(self) -> float:
-        cost = method_named(self.panel.method).forwards(self.model.head_count, self.panel.steps)
+        edges = self._total() if self.panel.units == "edges" else 0
+        cost = method_named(self.panel.method).forwards(self.model.head_count, self.panel.steps, edges)
         return cost * sum(len(pair.clean) for pair in self.task.train)
 
     def _sweep_cost(self, order: str) -> float:
         panel = self.panel
-        points = points_to_measure(self.model.head_count, panel.ks, panel.points, order, panel.draws)
+        mode = cast(Mode, panel.mode)
+        ks, total = panel.ks or None, self._total()
+        points = points_to_measure(panel.units, total, ks, panel.points, order, panel.draws, mode)
         return points * sum(len(pair.clean) for pair in self.task.test)
+
+    def _total(self) -> int:
+        if self.panel.units == "heads":
+            return self.model.head_count
+        return find_graph(self.model, cast(Readers, self.panel.readers)).n_edges
 
     def _advance(self, bar: Bar) -> Callable[[int], None]:
         """Prompts that have been run, in tokens."""
         length = sum(len(pair.clean) for pair in self.task.test) / len(self.task.test)
         return lambda prompts: bar.advance(prompts * length)
+
+
+def _digest(scores: Scores) -> str:
+    """What an order depends on."""
+    return hashlib.sha256(scores.values.tobytes()).hexdigest()[:24]

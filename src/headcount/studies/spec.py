@@ -26,13 +26,16 @@ class Panel:
     orders: tuple[str, ...] = ("absolute", "signed", "chance")
     fill: str = "counterfactual"
     positions: str = "all"
+    readers: str = "kv-heads"
+    """For edges: who reads keys and values, the model's KV heads or every query head."""
     metric: str = ""
     """The task's own by default."""
     threshold: float = 0.9
     precision: float = 0.0
-    """Share of all units to which the crossing of the threshold is found; 0 for one unit."""
+    """Share of the units needed to which the crossing of the threshold is found; 0 for one unit."""
     n: int = 200
-    ks: str | tuple[int, ...] = "quadratic"
+    ks: str | tuple[int, ...] = ""
+    """A grid's name or numbers; quadratic for heads and logarithmic for edges by default."""
     points: int = 24
     draws: int = 20
     steps: int = 5
@@ -42,12 +45,13 @@ class Panel:
 PANEL_KEYS = tuple(field.name for field in fields(Panel))
 LISTS: dict[str, type] = {"models": str, "orders": str}
 SCALARS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("task", "title", "units", "method", "mode", "fill", "positions", "metric"), (str,)),
+    **dict.fromkeys(("task", "title", "units", "method", "mode", "fill", "positions", "readers", "metric"), (str,)),
     **dict.fromkeys(("threshold", "precision"), (int, float)),
     **dict.fromkeys(("n", "points", "draws", "steps", "seed"), (int,)),
 }
 CHOICES = {
-    "units": ("heads",),
+    "units": ("heads", "edges"),
+    "readers": ("kv-heads", "query-heads"),
     "mode": ("keep", "mask"),
     "orders": ("absolute", "signed", "chance", "chance-matched"),
     "positions": ("all", "last", "generated"),

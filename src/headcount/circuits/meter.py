@@ -12,25 +12,21 @@ A reader without a kept edge sees x_b,fill. Its value is that of the *base run*,
 counterfactual fill the counterfactual run itself. A head or an MLP outside the circuit costs nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .circuit_stream import only_kept_edges
-from .edge_fills import BaseRun, EdgeFiller
-from .graph import Readers
-from .measure import Advance, Values, silent
-from .metrics import MEASURED, measure_all
-from .models import Model
-from .models.wiring import Wiring, find_wiring
-from .tasks.pairs import Pair, batches
-
-TOKENS_AT_ONCE = 512
-"""Circuits share a forward pass up to this size. More would not be faster, and small ones would pay for large ones."""
-MAX_BYTES = 2**28
-"""What writers wrote may take so much memory in one forward pass. Fixed, so that runs can be repeated bit for bit."""
+from ..forecast import Sizes, plan_circuits
+from ..graph import Readers
+from ..measure import KEPT_BYTES, Advance, Values, silent
+from ..metrics import MEASURED, measure_all
+from ..models import Model
+from ..models.wiring import Wiring, find_wiring
+from ..tasks.pairs import Pair, batches
+from .fills import BaseRun, EdgeFiller
+from .stream import only_kept_edges
 
 
 class CircuitMeter:
@@ -41,18 +37,18 @@ class CircuitMeter:
     - `fill`: what removed edges carry: `counterfactual`, `zero`, `mean` (at each position) or `mean-global`.
     - `reference`: the prompts that means are taken over.
     - `readers`: who reads keys and values, `kv-heads` or `query-heads`.
-    - `max_bytes`: memory for what writers wrote in one forward pass.
+    - `memory`: bytes that may be used beyond the model; `plan` says how many prompts and circuits that lets run at once.
     """
 
     def __init__(
         self, model: Model, pairs: Sequence[Pair], *, fill: str = "counterfactual", reference: Sequence[Pair] = (),
-        readers: Readers = "kv-heads", max_bytes: int = MAX_BYTES, advance: Advance = silent,
+        readers: Readers = "kv-heads", memory: int | None = None, advance: Advance = silent,
     ) -> None:  # fmt: skip
         self.model, self.pairs, self.advance = model, pairs, advance
         self.wiring = find_wiring(model, readers)
-        token_bytes = len(self.wiring.graph.writers) * self.wiring.width * model.hf.dtype.itemsize
-        self.max_tokens = max(max_bytes // token_bytes, 1)
-        self.filler = EdgeFiller.prepare(model, self.wiring, fill, pairs, reference, self.max_tokens)
+        self.plan = plan_circuits(Sizes.of_model(model, readers), pairs, memory, model.device)
+        self.filler = EdgeFiller.prepare(model, self.wiring, fill, pairs, reference, self.plan.tokens)
+        self._bases: list[tuple[list[int], BaseRun]] | None = None
 
     @torch.no_grad()
     def measure(self, keeps: Tensor, *, prune: bool = False) -> Values:
@@ -69,16 +65,30 @@ class CircuitMeter:
         # Circuits of about one size run together.
         by_size = keeps.flatten(1).sum(1).argsort(stable=True)
         with self.wiring.ungrouped():
-            for indices, batch in batches(self.pairs, self.model.device, self.max_tokens):
-                base = self.filler.base_run(self.model, self.wiring, batch)
-                at_once = max(min(self.max_tokens, TOKENS_AT_ONCE) // base.ids.numel(), 1)
+            for indices, base in self._base_runs():
+                at_once = self.plan.at_once * max(self.plan.tokens // base.ids.numel(), 1)
                 # The same memory for all runs: fresh pages cost a CPU a tenth of a forward pass.
                 room = base.input_change.new_empty((1 + len(graph.writers)) * at_once * base.input_change.numel())
                 for some in by_size.split(at_once):
                     for name, value in _run(self.model, self.wiring, base, keeps[some], room).items():
                         values[name][np.ix_(some.numpy(), indices)] = value.cpu().double().numpy()
-                    self.advance(len(some) * len(batch))
+                    self.advance(len(some) * len(indices))
         return values
+
+    def _base_runs(self) -> Iterable[tuple[list[int], BaseRun]]:
+        """Kept between calls where they are small enough."""
+        if self._bases is not None:
+            return self._bases
+        made = (
+            (indices, self.filler.base_run(self.model, self.wiring, batch))
+            for indices, batch in batches(self.pairs, self.model.device, self.plan.tokens)
+        )
+        # A base run holds about eight numbers for each of the stream's, in every layer.
+        size = 8 * len(self.wiring.layers) * self.wiring.width * self.model.hf.dtype.itemsize
+        if sum(len(pair.clean) for pair in self.pairs) * size > KEPT_BYTES:
+            return made
+        self._bases = list(made)
+        return self._bases
 
 
 def _run(model: Model, wiring: Wiring, base: BaseRun, keep: Tensor, room: Tensor) -> dict[str, Tensor]:

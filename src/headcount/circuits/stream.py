@@ -16,16 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from .edge_fills import BaseRun
-from .edge_trace import write_heads
-from .graph import ROLES, Graph
-from .models import Model
-from .models.stand_in import first_argument, stand_in
-from .models.wiring import LayerWiring, Projection, Wiring
-
-SEEN_BYTES = 2**24
-"""What the readers of a layer see is held for as many tokens at a time as fit into this. Small enough for a CPU's cache
-and for the allocator to use the same memory again and again."""
+from ..forecast import SEEN_BYTES
+from ..graph import ROLES, Graph
+from ..models import Model
+from ..models.stand_in import first_argument, stand_in
+from ..models.wiring import LayerWiring, Projection, Wiring
+from .fills import BaseRun
+from .trace import write_heads
 
 
 @contextmanager
@@ -220,7 +217,9 @@ class _Stream:
             change = change[:, :, heads]
         rows = self.more[self.row[first + heads[0]] : self.row[first + heads[-1]] + 1]
         wrote = rows if isinstance(tokens, slice) else rows[:, :, tokens]
-        write_heads(self.model, self.wiring, index, change.flatten(0, 1), heads, wrote.view(len(heads), -1, rows.shape[-1]))
+        write_heads(
+            self.model, self.wiring, index, change.flatten(0, 1), heads, wrote.view(len(heads), -1, rows.shape[-1])
+        )
         if wrote is not rows:
             rows.zero_()  # Nobody keeps it elsewhere, but everybody adds it, times zero.
             rows[:, :, tokens] = wrote

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .models import Model
-from .models.wiring import Wiring
+from ..models import Model
+from ..models.wiring import Wiring
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,9 @@ class Trace:
         for layer, z in zip(wiring.layers, self.z, strict=True):
             heads.append(z.detach().flatten(0, -3))
             if layer.heads_norm is not None:
-                heads[-1] = heads[-1] / layer.heads_norm.scale(self.heads_sum[len(heads) - 1].flatten(0, -2))[:, None, None]
+                heads[-1] = (
+                    heads[-1] / layer.heads_norm.scale(self.heads_sum[len(heads) - 1].flatten(0, -2))[:, None, None]
+                )
         mlps = [mlp.detach().flatten(0, -2) for mlp in self.mlp_written]
         return Written(self.attention_stream[0].detach().flatten(0, -2), heads, mlps)
 

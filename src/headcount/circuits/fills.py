@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .cuts import Fill
-from .edge_trace import Trace, Written, summed_heads, traced
-from .errors import HeadcountError
-from .measure import first_reached
-from .models import Model
-from .models.wiring import Wiring
-from .tasks.pairs import Batch, Pair, batches
+from ..cuts import Fill
+from ..errors import HeadcountError
+from ..measure import first_reached
+from ..models import Model
+from ..models.wiring import Wiring
+from ..tasks.pairs import Batch, Pair, batches
+from .trace import Trace, Written, summed_heads, traced
 
 KINDS = ("counterfactual", "mean", "mean-global", "zero")
 

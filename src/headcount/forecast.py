@@ -1,0 +1,287 @@
+"""How much memory the analysis of edges needs beyond the model, told before it runs, from the model's config alone.
+
+Per token, in numbers of the model's type (d the width of the stream, W writers, R readers of a layer):
+
+    what all writers wrote                          W · d
+    gradients of one layer's readers                R · d
+    activations that a backward pass keeps          layers · (12 d + 4 q + 4 kv + 6 m)   for each gradient point
+    a base run                                      layers · 8 d
+
+with q and kv the features of queries, and of keys or values, and m those of the MLP. The last two are measured, rounded
+up (`benchmarks/` shows the peaks). Nothing of size tokens x W x readers is ever made, so this grows with the number of
+nodes, not of edges.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .errors import HeadcountError, did_you_mean
+from .graph import Graph, Readers
+from .models.wiring import graph_of_config
+from .tasks.pairs import Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .models import Model
+
+DEFAULT_MEMORY = 2**29
+"""Bytes beyond the model, unless the user says otherwise. Fixed, not read off the machine, so that runs can be repeated
+bit for bit; more would not be faster on a CPU."""
+MAX_TOKENS_A_BATCH = 1024
+CIRCUIT_TOKENS = 512
+"""Circuits share a forward pass up to this many tokens. More would not be faster."""
+SEEN_BYTES = 2**24
+"""What the readers of a layer see is held for as many tokens at a time as fit into this: small enough for a CPU's cache,
+and for the allocator to use the same memory again and again."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What memory depends on."""
+
+    graph: Graph
+    width: int
+    query_features: int
+    kv_features: int
+    mlp_features: int
+    vocabulary: int
+    itemsize: int
+
+    @classmethod
+    def of_config(cls, config: Any, readers: Readers, itemsize: int) -> "Sizes":
+        text = config.get_text_config()
+        layers, heads, width = (int(v) for v in (text.num_hidden_layers, text.num_attention_heads, text.hidden_size))
+        graph = graph_of_config(config, config.model_type, layers, heads, readers)
+        head_size = int(getattr(text, "head_dim", None) or width // heads)
+        mlp = next(
+            (
+                int(getattr(text, name))
+                for name in ("intermediate_size", "ffn_dim", "n_inner")
+                if getattr(text, name, 0)
+            ),
+            4 * width,
+        )
+        return cls(graph, width, heads * head_size, graph.n_kv_heads * head_size, mlp, int(text.vocab_size), itemsize)
+
+    @classmethod
+    def of_model(cls, model: "Model", readers: Readers) -> "Sizes":
+        return cls.of_config(model.hf.config, readers, model.hf.dtype.itemsize)
+
+    @property
+    def activations(self) -> int:
+        """Numbers that a backward pass keeps, for one token of one gradient point."""
+        features = 12 * self.width + 4 * self.query_features + 4 * self.kv_features + 6 * self.mlp_features
+        return self.graph.n_layers * features
+
+    def score_bytes(self, tokens: int, prompts: int, points: int) -> int:
+        """Peak of EAP, with so many gradient points in one pass."""
+        written = (len(self.graph.writers) + self.graph.readers_a_layer) * self.width
+        logits = 3 * points * prompts * self.vocabulary
+        folded = self.width * (self.query_features + 2 * self.kv_features)
+        return self.itemsize * (tokens * (written + points * self.activations) + logits + folded)
+
+    def circuit_bytes(self, tokens: int, prompts: int, circuits: int) -> int:
+        """Peak of evaluating circuits, so many in one pass."""
+        written = circuits * (1 + len(self.graph.writers)) * self.width
+        base = 8 * self.graph.n_layers * self.width
+        logits = 6 * circuits * prompts * self.vocabulary
+        return self.itemsize * (tokens * (written + base) + logits) + 3 * SEEN_BYTES
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much runs at once, and what that takes."""
+
+    tokens: int
+    """In a batch of prompts."""
+    at_once: int
+    """Gradient points, or circuits, in one pass."""
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"{show_bytes(self.bytes)} beyond the model for {self.tokens} tokens at a time"
+
+
+def plan_scores(sizes: Sizes, pairs: "Sequence[Pair]", points: int, memory: int | None, device: torch.device) -> Plan:
+    """The largest batch that fits, then as many gradient points together as still fit."""
+    longest, total = _lengths(pairs)
+
+    def needed(tokens: int, at_once: int) -> int:
+        return sizes.score_bytes(tokens, -(-tokens // longest), at_once)
+
+    return _plan(needed, longest, min(total, MAX_TOKENS_A_BATCH), lambda tokens: points, memory, device)
+
+
+def plan_circuits(sizes: Sizes, pairs: "Sequence[Pair]", memory: int | None, device: torch.device) -> Plan:
+    """The same for circuits, which share a pass where batches are small."""
+    longest, total = _lengths(pairs)
+
+    def needed(tokens: int, at_once: int) -> int:
+        return sizes.circuit_bytes(tokens, -(-tokens // longest), at_once)
+
+    def together(tokens: int) -> int:
+        return max(CIRCUIT_TOKENS // tokens, 1)
+
+    return _plan(needed, longest, min(total, CIRCUIT_TOKENS), together, memory, device)
+
+
+def _lengths(pairs: "Sequence[Pair]") -> tuple[int, int]:
+    return max(len(pair.clean) for pair in pairs), sum(len(pair.clean) for pair in pairs)
+
+
+def _plan(
+    needed: Callable[[int, int], int], longest: int, most: int, together: Callable[[int], int], memory: int | None,
+    device: torch.device,
+) -> Plan:  # fmt: skip
+    one = needed(longest, 1)
+    if memory is not None and one > memory:
+        raise HeadcountError(
+            f"One prompt of {longest} tokens needs {show_bytes(one)} beyond the model, and {show_bytes(memory)} are"
+            " allowed. Allow more memory, or use shorter prompts."
+        )
+    free = _free_memory(device)
+    if free is not None and one > free:
+        raise HeadcountError(
+            f"One prompt of {longest} tokens needs {show_bytes(one)} beyond the model, and {show_bytes(free)} are free"
+            f" on {device}. Use shorter prompts, a smaller model, or a machine with more memory."
+        )
+    budget = memory or max(DEFAULT_MEMORY, one)
+    prompts = 1 + (budget - one) // (needed(2 * longest, 1) - one)
+    tokens = max(min(prompts * longest, most), longest)
+    whole = needed(tokens, 1)
+    at_once = 1 + max(budget - whole, 0) // (needed(tokens, 2) - whole)
+    at_once = min(at_once, together(tokens))
+    return Plan(tokens, at_once, needed(tokens, at_once))
+
+
+def _free_memory(device: torch.device) -> int | None:
+    """Bytes that can still be had on a device; None where that cannot be told."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    if device.type == "cpu" and Path("/proc/meminfo").is_file():
+        found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+        return int(found[1]) * 1024 if found else None
+    return None
+
+
+def show_bytes(count: int) -> str:
+    return f"{count / 1e9:.2f} GB" if count >= 1e7 else f"{count / 1e6:.2f} MB"
+
+
+def parse_bytes(text: str) -> int:
+    """8GB, 500 MB, 1.5g; a number without a unit is in GB."""
+    found = re.fullmatch(r"\s*([\d.]+)\s*([kmgt]?)i?b?\s*", text.lower())
+    try:
+        number = float(found[1]) if found else 0.0
+    except ValueError:
+        number = 0.0
+    if found is None or number <= 0:
+        raise HeadcountError(f"Memory is written as 8GB or 500MB; this is {text!r}.")
+    return int(number * {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "": 1e9}[found[2]])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# From a config alone
+
+
+def _shape(
+    model_type: str, layers: int, heads: int, kv_heads: int, width: int, mlp: int, vocabulary: int, tied: bool
+) -> Any:
+    from transformers import AutoConfig
+
+    return AutoConfig.for_model(
+        model_type, num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=kv_heads, hidden_size=width,
+        intermediate_size=mlp, vocab_size=vocabulary, tie_word_embeddings=tied,
+    )  # fmt: skip
+
+
+SHAPES: dict[str, Callable[[], Any]] = {
+    "gpt2": lambda: _gpt2(12, 12, 768),
+    "gpt2-xl": lambda: _gpt2(48, 25, 1600),
+    "llama-3.2-1b": lambda: _shape("llama", 16, 32, 8, 2048, 8192, 128_256, True),
+    "llama-3.1-8b": lambda: _shape("llama", 32, 32, 8, 4096, 14_336, 128_256, False),
+    "olmo-7b": lambda: _shape("olmo", 32, 32, 32, 4096, 11_008, 50_304, False),
+}
+"""Shapes of well-known models, for forecasts without the hub."""
+
+
+def _gpt2(layers: int, heads: int, width: int) -> Any:
+    from transformers import GPT2Config
+
+    return GPT2Config(n_layer=layers, n_head=heads, n_embd=width)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What edges of a model need, in bytes."""
+
+    model: str
+    sizes: Sizes
+    weights: int
+    length: int
+    memory: int | None
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """(job, one prompt, the batch that fits into the memory)."""
+        one = [Pair((0,) * self.length, (0,) * self.length, (0,), (1,))]
+        many = one * max(MAX_TOKENS_A_BATCH // self.length, 1)
+        nowhere = torch.device("meta")
+        found = []
+        for job, needed, plan in (
+            ("EAP, EAP-IG", self.sizes.score_bytes(self.length, 1, 1), plan_scores),
+            ("a circuit", self.sizes.circuit_bytes(self.length, 1, 1), plan_circuits),
+        ):
+            try:
+                chosen = plan(self.sizes, many, *([5] if plan is plan_scores else []), self.memory, nowhere)  # type: ignore[operator]
+                batch = f"{chosen.tokens // self.length} prompts, {show_bytes(chosen.bytes)}"
+            except HeadcountError:
+                batch = "does not fit"
+            found.append((job, show_bytes(needed), batch))
+        return found
+
+
+def forecast(
+    source: str, *, length: int = 20, memory: int | None = None, readers: Readers = "kv-heads", dtype: str = "float32"
+) -> Forecast:
+    """From a config alone: a folder or file with config.json, a hub id, or one of `SHAPES`. No weights are read."""
+    if not hasattr(torch, dtype) or not isinstance(getattr(torch, dtype), torch.dtype):
+        raise HeadcountError(f"There is no type {dtype!r}. Use float32, float16 or bfloat16.")
+    if length < 1:
+        raise HeadcountError(f"A prompt has at least one token; length is {length}.")
+    from transformers import AutoModelForCausalLM
+
+    config = _config(source)
+    itemsize = getattr(torch, dtype).itemsize
+    with torch.device("meta"):
+        empty = AutoModelForCausalLM.from_config(config)
+    weights = itemsize * sum(parameter.numel() for parameter in {id(p): p for p in empty.parameters()}.values())
+    return Forecast(source, Sizes.of_config(config, readers, itemsize), weights, length, memory)
+
+
+def _config(source: str) -> Any:
+    from transformers import AutoConfig
+
+    if source.lower() in SHAPES:
+        return SHAPES[source.lower()]()
+    from .models.loading import NAMED
+
+    path = NAMED[source]() if source in NAMED else Path(source).expanduser()
+    place = path.parent if path.is_file() else path
+    local = place.is_dir()
+    try:
+        return AutoConfig.from_pretrained(
+            str(place) if local else source, trust_remote_code=False, local_files_only=local
+        )
+    except (OSError, ValueError, KeyError) as error:
+        known = (*NAMED, *SHAPES)
+        reason = " ".join(str(error).split())[:120]
+        raise HeadcountError(
+            f"There is no config at {source!r}.{did_you_mean(source, known)} Known without the hub: {', '.join(known)}."
+            f" ({reason} …)"
+        ) from error
