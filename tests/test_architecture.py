@@ -7,7 +7,7 @@ import headcount
 
 SOURCE = Path(headcount.__file__).parent
 ORDER = (
-    "errors", "cache", "progress", "results", "graph", "models", "tasks", "provenance", "metrics", "cuts", "forecast",
+    "errors", "cache", "progress", "results", "graph", "models", "tasks", "provenance", "metrics", "cuts", "memory",
     "measure", "circuits", "curves", "scores", "units", "sweeps", "figures", "selfcheck", "studies", "cli",
 )  # fmt: skip
 

@@ -163,7 +163,7 @@ def test_no_hook_survives_also_after_an_exception():
     for block in (
         lambda: visit_heads(model, fail),
         lambda: hc.cut(model, [(0, 0), (2, 3)]),
-        lambda: mix_inputs(model, ids, ids, 0.5),
+        lambda: mix_inputs(model, ids, ids, [0.5]),
     ):
         with pytest.raises(RuntimeError, match="on the way"), block():
             assert hook_count(model) > 0

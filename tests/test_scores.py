@@ -115,7 +115,7 @@ def test_integrated_gradients_average_the_derivatives_along_the_stated_grid():
         for k in range(steps):  # the corrupt end is on the grid, the clean end is not
             moved = []
             for e in (1e-4, -1e-4):
-                with mix_inputs(model, corrupt, clean, k / steps):
+                with mix_inputs(model, corrupt, clean, [k / steps]):
                     moved.append(metric_with(model, pair, only(layer, head, lambda z: z + e * direction)))
             slopes.append((moved[0] - moved[1]) / 2e-4)
         assert scores.by_pair[0, layer, head] == pytest.approx(np.mean(slopes), rel=1e-4, abs=1e-6)

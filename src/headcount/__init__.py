@@ -18,9 +18,12 @@ from typing import TYPE_CHECKING, Any
 from .errors import HeadcountError as HeadcountError
 
 if TYPE_CHECKING:
+    from .circuits import Circuit as Circuit
+    from .circuits import CircuitMeter as CircuitMeter
     from .curves import Curve as Curve
     from .cuts import cut as cut
     from .figures import plot as plot
+    from .memory import forecast as forecast
     from .models import Family as Family
     from .models import Model as Model
     from .models import load as load
@@ -37,9 +40,12 @@ if TYPE_CHECKING:
     from .tasks import register_task as register_task
     from .tasks import task as task
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
+    "Circuit": "circuits",
+    "CircuitMeter": "circuits",
+    "forecast": "memory",
     "cut": "cuts",
     "plot": "figures",
     "Family": "models",

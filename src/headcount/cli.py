@@ -4,13 +4,15 @@ import sys
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .errors import HeadcountError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .models import Model
     from .studies import StudyResult
 
@@ -28,23 +30,28 @@ ModelArgument = Annotated[str, typer.Argument(help="A named model (smollm2), a l
 
 @app.command()
 def run(
-    study: Annotated[str, typer.Argument(help="A bundled study (heads-kept) or a TOML file.")],
+    study: Annotated[str, typer.Argument(help="A bundled study (heads-kept, edges-kept) or a TOML file.")],
     model: Annotated[list[str] | None, typer.Option(help="Model to run on; may be given again.")] = None,
     task: Annotated[list[str] | None, typer.Option(help="Task, or a JSONL file; may be given again.")] = None,
     method: Annotated[str | None, typer.Option(help="Scoring method; see 'headcount methods'.")] = None,
     n: Annotated[int | None, typer.Option("-n", help="Pairs a task, half to score on, half to measure on.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of tasks and random orders.")] = None,
     threshold: Annotated[float | None, typer.Option(help="Explained effect that counts as enough.")] = None,
+    memory: Annotated[str | None, typer.Option(help="What edges may use beyond the model, such as 8GB.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer prompts, points and draws.")] = False,
     out: Annotated[Path | None, typer.Option(help="Output folder.")] = None,
 ) -> None:
     """Run a study and draw its figure."""
+    from .memory import parse_bytes
     from .studies import run as run_study
 
     asked = {"method": method, "n": n, "seed": seed, "threshold": threshold}
     overrides = {key: value for key, value in asked.items() if value is not None}
     try:
-        result = run_study(study, models=model or (), tasks=task or (), quick=quick, out=out, overrides=overrides)
+        result = run_study(
+            study, models=model or (), tasks=task or (), quick=quick, out=out, overrides=overrides,
+            memory=None if memory is None else parse_bytes(memory),
+        )  # fmt: skip
     except KeyboardInterrupt:
         print("headcount: stopped. Finished jobs are kept; the same command goes on from here.", file=sys.stderr)
         raise typer.Exit(130) from None
@@ -67,6 +74,28 @@ def check(model: ModelArgument) -> None:
     print("All checks passed." if not failed else f"{failed} of {len(passed)} checks failed.")
     if failed:
         raise typer.Exit(1)
+
+
+@app.command()
+def forecast(
+    model: Annotated[str, typer.Argument(help="A folder with config.json, a hub id, or a known shape (olmo-7b).")],
+    length: Annotated[int, typer.Option(help="Tokens of a prompt.")] = 20,
+    memory: Annotated[str | None, typer.Option(help="What may be used beyond the model, such as 8GB.")] = None,
+    readers: Annotated[str, typer.Option(help="Who reads keys and values: kv-heads or query-heads.")] = "kv-heads",
+    dtype: Annotated[str, typer.Option(help="Type of the weights.")] = "float32",
+) -> None:
+    """Say how many edges a model has and what they need, from its config alone."""
+    from .memory import forecast as make_forecast
+    from .memory import parse_bytes, show_bytes
+
+    allowed = None if memory is None else parse_bytes(memory)
+    found = make_forecast(model, length=length, memory=allowed, readers=readers, dtype=dtype)  # type: ignore[arg-type]
+    graph = found.sizes.graph
+    print(f"{model}: {graph.n_layers} layers of {graph.n_heads} heads, {graph.n_edges:,} edges")
+    print(f"({len(graph.writers):,} writers, {len(graph.readers):,} readers, keys and values read by {readers});")
+    print(f"weights in {dtype}: {show_bytes(found.weights)}. Beyond them, with prompts of {length} tokens:")
+    limit = "by default" if allowed is None else f"in {show_bytes(allowed)}"
+    _print_table(("job", "one prompt", f"what runs at once {limit}"), found.rows())
 
 
 @app.command()
@@ -167,7 +196,7 @@ def _print_study(result: "StudyResult") -> None:
     print(f"\n{', '.join(models)}" + (f"; scored by {', '.join(methods)}." if methods else "."))
     verb = "to be masked until" if masked else "to be kept for"
     print(f"{unit.capitalize()} {verb} {share:.0%} of the effect{' is gone' * masked}, with a 90% interval:")
-    rows: list[tuple[str, ...]] = [("task", "model", "order", "needed", "interval", "no heads to all")]
+    rows: list[tuple[str, ...]] = [("task", "model", "order", "needed", "interval", f"no {unit} to all")]
     for entry in entries:
         needed = "never" if entry["needed"] is None else str(entry["needed"])
         low, high = (entry["total"] if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
@@ -178,6 +207,8 @@ def _print_study(result: "StudyResult") -> None:
     shown = [0, *([1] if len(models) > 1 else []), 2, 3, 4, 5]
     header, *body = (tuple(row[column] for column in shown) for row in rows)
     _print_table(header, body)
+    if unit == "edges":
+        _print_areas(entries)
     for ratio in result.summary["ratios"]:
         print(f"{ratio['task']}, {ratio['order']}: {ratio['words']}.")
     for warning in dict.fromkeys(f"{e['task']}, {e['model']}: {e['warning']}" for e in entries if e["warning"]):
@@ -185,7 +216,20 @@ def _print_study(result: "StudyResult") -> None:
     print(f"Jobs: {result.computed} computed, {result.cached} from the cache. Figure: {result.folder / 'figure.png'}")
 
 
-def _print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def _print_areas(entries: list[dict[str, Any]]) -> None:
+    """MIB's areas, each from the order that it is meant for."""
+    wanted = {"CPR": "signed", "CMD": "absolute"}
+    models = dict.fromkeys((entry["task"], entry["model"]) for entry in entries)
+    found = []
+    for task, model in models:
+        own = [entry for entry in entries if (entry["task"], entry["model"]) == (task, model)]
+        areas = [[e["areas"].get(kind) for e in own if e["order"] == order] for kind, order in wanted.items()]
+        found.append((task, model, *("" if not area or area[0] is None else f"{area[0]:.2f}" for area in areas)))
+    print("MIB's areas: CPR of the signed order (higher is better), CMD of the absolute order (0 is best):")
+    _print_table(("task", "model", "CPR", "CMD"), found)
+
+
+def _print_table(header: tuple[str, ...], rows: "Sequence[tuple[str, ...]]") -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table

@@ -1,5 +1,6 @@
 """Curves as a figure that could go into a paper: panels side by side, a line and a band each, one legend."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -10,6 +11,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 from .curves import Curve, Ratio, compare
 from .errors import HeadcountError
@@ -24,6 +26,7 @@ ORDER_WORDS = {
     "chance-matched": "by chance, same layers",
 }
 ORDER_DASHES = {"absolute": "-", "signed": (0, (5, 1.5)), "chance": (0, (1, 1.5)), "chance-matched": (0, (3, 1, 1, 1))}
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_ROW = 3.1, 2.75, 4
 
 STYLE: Any = {
@@ -112,7 +115,15 @@ def _draw_panel(
     ax.set_title(name, loc="left")
     verb = "kept" if curves[0].mode == "keep" else "masked"
     ax.set_xlabel(f"Number of {curves[0].units} {verb}")
-    ax.set_xlim(0, total)
+    if curves[0].units == "edges":
+        # From one edge on; with none kept nothing is explained, by definition.
+        ax.set_xscale("log")
+        ax.set_xlim(1, total)
+        ax.xaxis.set_major_locator(LogLocator(numticks=12))
+        ax.xaxis.set_major_formatter(lambda k, _: "10" + str(round(math.log10(k))).translate(RAISED))
+        ax.xaxis.set_minor_locator(NullLocator())
+    else:
+        ax.set_xlim(0, total)
     ax.set_yticks([0, 0.5, 1])
     for level in (0, 0.5, 1):
         ax.axhline(level, color="#dddddd", linewidth=0.6, zorder=0)
@@ -131,8 +142,11 @@ def _draw_threshold(
     ax.axhline(level, color="black", linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
     ratio = ratio_of_models(curves, threshold)
     if ratio:
-        words = f"{str(ratio).replace(' of ', chr(10) + 'of ')} ({ratio.more_units} against {ratio.fewer_units})"
-        ax.text(total / 2, 1.17, words, fontsize=7.5, ha="center", va="bottom", linespacing=1.15, **ON_WHITE)
+        words = f"{str(ratio).replace(' of ', chr(10) + 'of ')} ({ratio.more_units:,} against {ratio.fewer_units:,})"
+        across = ax.get_yaxis_transform()
+        ax.text(
+            0.5, 1.17, words, transform=across, fontsize=7.5, ha="center", va="bottom", linespacing=1.15, **ON_WHITE
+        )
     crossings = sorted(
         ((needed, curve) for curve in curves if (needed := curve.units_needed(threshold).value) is not None),
         key=lambda crossing: crossing[0],
@@ -146,9 +160,10 @@ def _draw_threshold(
             height = next(heights)
             ax.plot([needed, needed], [reached, height - 0.01], color=colour, linewidth=0.7, zorder=1)
             # Labels lean inwards, so that none runs out of the panel.
-            side = "left" if needed < 0.2 * total else "right" if needed > 0.8 * total else "center"
+            along = math.log(max(needed, 1)) / math.log(total) if ax.get_xscale() == "log" else needed / total
+            side = "left" if along < 0.2 else "right" if along > 0.8 else "center"
             ax.text(
-                needed, height, f"{needed}", fontsize=8, color=colour, ha=side, va="bottom", fontweight="bold",
+                needed, height, f"{needed:,}", fontsize=8, color=colour, ha=side, va="bottom", fontweight="bold",
                 **ON_WHITE,
             )  # fmt: skip
 
@@ -183,7 +198,7 @@ def _caption(panels: Sequence[tuple[str, Sequence[Curve]]]) -> str:
     curves = [curve for _, curves in panels for curve in curves]
     pairs = sorted({curve.pairs for curve in curves})
     draws = sorted({curve.draws for curve in curves if curve.draws > 1})
-    models = list(dict.fromkeys(f"{curve.model} ({curve.total} {curve.units})" for curve in curves))
+    models = list(dict.fromkeys(f"{curve.model} ({curve.total:,} {curve.units})" for curve in curves))
     methods = list(dict.fromkeys(curve.method for curve in curves if not curve.order.startswith("chance")))
     parts = [", ".join(models)]
     if methods:

@@ -88,9 +88,10 @@ class Graph:
         keep = keep & self.real
         while True:
             has_input = np.zeros(len(self.writers), dtype=bool)
-            np.logical_or.at(has_input, fed, keep.any(0)[feeds])
+            read: NDArray[np.bool_] = np.asarray(keep.any(0))
+            np.logical_or.at(has_input, fed, read[feeds])
             has_input[0] = True  # the embedding needs no input
-            has_output = keep.any(1)
+            has_output: NDArray[np.bool_] = np.asarray(keep.any(1))
             # A grouped key or value serves several heads: it has an output if one of them has.
             used = np.zeros(len(self.readers), dtype=bool)
             np.logical_or.at(used, feeds, has_output[fed])

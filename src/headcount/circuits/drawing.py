@@ -22,8 +22,8 @@ class Drawn(Protocol):
 
 
 def svg_of(levels: Mapping[str, int], edges: Sequence[Drawn], title: str) -> str:
-    """`levels`: node -> height. Edges run upwards; colour tells roles apart, width the size of the score, and dashes say
-    that it is negative."""
+    """`levels`: node -> height. Edges run upwards. Colour tells roles apart, width the size of the score, dashes that it
+    is negative."""
     rows = _rows(levels, edges)
     widest = max((len(row) for row in rows), default=1)
     width = max(2 * MARGIN + widest * (NODE_WIDTH + GAP_X) - GAP_X, 460, 7 * len(title))

@@ -1,11 +1,11 @@
 """A circuit as files for others: MIB's graph JSON, GraphML for networkx and Gephi, and a drawing in SVG."""
 
 import json
-import xml.etree.ElementTree as xml
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
+from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,20 +96,20 @@ class Circuit:
 
     def save_graphml(self, path: str | Path) -> Path:
         """For networkx and Gephi: a node a component, an edge for each role, with its score."""
-        root = xml.Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
+        root = ElementTree.Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
         for name, kind in (("layer", "int"), ("role", "string"), ("score", "double")):
             target = "node" if name == "layer" else "edge"
-            xml.SubElement(root, "key", {"id": name, "for": target, "attr.name": name, "attr.type": kind})
-        graph = xml.SubElement(root, "graph", id=f"{self.model} {self.task}", edgedefault="directed")
+            ElementTree.SubElement(root, "key", {"id": name, "for": target, "attr.name": name, "attr.type": kind})
+        graph = ElementTree.SubElement(root, "graph", id=f"{self.model} {self.task}", edgedefault="directed")
         for name in self.nodes:
-            node = xml.SubElement(graph, "node", id=name)
-            xml.SubElement(node, "data", key="layer").text = str(self.layer_of(name))
+            node = ElementTree.SubElement(graph, "node", id=name)
+            ElementTree.SubElement(node, "data", key="layer").text = str(self.layer_of(name))
         for number, edge in enumerate(self.edges()):
-            found = xml.SubElement(graph, "edge", id=f"e{number}", source=edge.writer, target=edge.node)
-            xml.SubElement(found, "data", key="role").text = edge.role
-            xml.SubElement(found, "data", key="score").text = repr(edge.score)
-        xml.indent(root)
-        return _written(path, xml.tostring(root, encoding="unicode", xml_declaration=True) + "\n")
+            found = ElementTree.SubElement(graph, "edge", id=f"e{number}", source=edge.writer, target=edge.node)
+            ElementTree.SubElement(found, "data", key="role").text = edge.role
+            ElementTree.SubElement(found, "data", key="score").text = repr(edge.score)
+        ElementTree.indent(root)
+        return _written(path, ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n")
 
     def save_svg(self, path: str | Path, most: int = 80) -> Path:
         """A drawing from the input at the bottom to the logits at the top, of the `most` edges with the largest scores
@@ -146,7 +146,7 @@ class Circuit:
         return int(name[1:].split(".")[0])
 
     def _level(self, name: str) -> int:
-        """The height of a node in a drawing: a layer's MLP stands above its heads, or beside them in parallel blocks."""
+        """How high a node stands in a drawing: a layer's MLP above its heads, or beside them in parallel blocks."""
         return 2 * self.layer_of(name) + (name.startswith("m") and not self.graph.parallel)
 
 

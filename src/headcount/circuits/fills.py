@@ -1,4 +1,4 @@
-"""What edges outside a circuit carry, and the base run: the one in which no edge is kept and every reader sees the fill.
+"""What edges outside a circuit carry, and the base run, in which no edge is kept and every reader sees the fill.
 
 With counterfactual fill the base run is the counterfactual run itself. For means and zeros it is a run of its own: each
 reader's stream is that of the clean run, less what every writer before it wrote, plus what fills it. What belongs to no

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..forecast import Sizes, plan_circuits
 from ..graph import Readers
 from ..measure import KEPT_BYTES, Advance, Values, silent
+from ..memory import Sizes, plan_circuits
 from ..metrics import MEASURED, measure_all
 from ..models import Model
 from ..models.wiring import Wiring, find_wiring
@@ -37,7 +37,7 @@ class CircuitMeter:
     - `fill`: what removed edges carry: `counterfactual`, `zero`, `mean` (at each position) or `mean-global`.
     - `reference`: the prompts that means are taken over.
     - `readers`: who reads keys and values, `kv-heads` or `query-heads`.
-    - `memory`: bytes that may be used beyond the model; `plan` says how many prompts and circuits that lets run at once.
+    - `memory`: bytes that may be used beyond the model; `plan` says how much then runs at once.
     """
 
     def __init__(

@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ..forecast import SEEN_BYTES
 from ..graph import ROLES, Graph
+from ..memory import SEEN_BYTES
 from ..models import Model
 from ..models.stand_in import first_argument, stand_in
 from ..models.wiring import LayerWiring, Projection, Wiring
@@ -321,7 +321,8 @@ class _Projections:
             each = seen.expand(-1, len(heads), -1).unbind(1)
             return torch.stack([own @ rows.T for own, rows in zip(each, weight, strict=True)], dim=1)
         if seen.shape[1] == 1:
-            return (seen[:, 0] @ weight.flatten(0, 1).T).unflatten(-1, weight.shape[:2])
+            found: Tensor = (seen[:, 0] @ weight.flatten(0, 1).T).unflatten(-1, weight.shape[:2])
+            return found
         return torch.bmm(seen.transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1)
 
     def _weight(self, projection: Projection, heads: list[int]) -> list[Tensor] | Tensor:

@@ -1,5 +1,6 @@
 """What a run writes into the residual stream and where it reads it, caught by hooks inside a `with` block."""
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -170,10 +171,10 @@ class _AnswersOnly:
     """The rows of answers out of all tokens, and back with zeros between them."""
 
     last: Tensor
-    shape: torch.Size = torch.Size()
+    shape: tuple[int, ...] = ()
 
     def rows(self) -> Tensor:
-        positions = self.shape.numel() // self.shape[-1] // len(self.last)
+        positions = math.prod(self.shape[:-1]) // len(self.last)
         return torch.arange(len(self.last), device=self.last.device) * positions + self.last
 
     def gather(self, x: Tensor) -> Tensor:

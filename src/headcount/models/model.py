@@ -116,7 +116,8 @@ class Model:
             rows = hidden.shape[0]
             if weight.device.type != "cpu" or rows not in FEW_ROWS or bias is not None:
                 return nn.functional.linear(hidden, weight, bias)
-            return (weight @ hidden.flatten(0, 1).T).T.unflatten(0, hidden.shape[:2])
+            logits: Tensor = (weight @ hidden.flatten(0, 1).T).T.unflatten(0, hidden.shape[:2])
+            return logits
 
         with stand_in(module, forward):
             yield

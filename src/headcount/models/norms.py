@@ -54,7 +54,8 @@ class NormParts:
     def scale(self, x: Tensor) -> Tensor:
         """What the norm divides by, [...]."""
         squares = torch.linalg.vector_norm(self.centred(x), dim=-1).square()
-        return (squares / x.shape[-1] + self.eps).sqrt()
+        scale: Tensor = (squares / x.shape[-1] + self.eps).sqrt()
+        return scale
 
     def centred(self, x: Tensor) -> Tensor:
         return x - x.mean(-1, keepdim=True) if self.centres else x

@@ -160,10 +160,11 @@ class Wiring:
     def _widen_norm(self, layer: LayerWiring, stack: ExitStack) -> None:
         """OLMo-2 norms all keys of a token together: copies of the keys have the same mean square, and need copies of
         the gain."""
-        norm = getattr(layer.attention, "k_norm", None)
-        weight = None if norm is None else norm.weight
-        if weight is None or len(weight) != layer.projections["k"].module.weight.shape[0]:
+        norm: Any = getattr(layer.attention, "k_norm", None)
+        keys: Any = layer.projections["k"].module
+        if norm is None or len(norm.weight) != keys.weight.shape[0]:
             return
+        weight: Tensor = norm.weight
         by_head = weight.detach().unflatten(0, (self.n_kv_heads, -1))
         wide = by_head.repeat_interleave(self.graph.n_kv_heads // self.n_kv_heads, dim=0).flatten()
         stack.callback(setattr, norm, "weight", weight)

@@ -99,7 +99,7 @@ def score(
     - `steps`: points on the path of `attribution-ig` and `eap-ig`.
     - `readers`: for edges with grouped-query attention. `kv-heads`: keys and values are read once for each KV head.
       `query-heads`: once for each query head, which is how MIB and EAP-IG count.
-    - `memory`: for edges, bytes that may be used beyond the model; half a gigabyte by default, or what one prompt needs.
+    - `memory`: bytes that edges may use beyond the model; half a gigabyte by default, or what one prompt needs.
 
     A bar is shown in a terminal, unless `advance` is given, which is told how many prompts have been run.
 

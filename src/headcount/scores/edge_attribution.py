@@ -31,8 +31,8 @@ from torch import Tensor
 
 from ..circuits.trace import Trace, Written, traced
 from ..cuts import Fill, mix_inputs
-from ..forecast import Sizes, plan_scores
 from ..measure import first_reached
+from ..memory import Sizes, plan_scores
 from ..metrics import batch_for, metric_named
 from ..models import Model
 from ..models.norms import NormParts
@@ -192,7 +192,8 @@ def _reading(
         gradients = [gradient / scale for gradient in gradients]
     folded = [gradient.unflatten(0, (points, -1)).sum(0) for gradient in gradients]
     gain = torch.ones_like(stream[0]) if norm is None else norm.gain
-    roles = [_Role(t, gain, projection) for t, projection in zip(by_role(folded), projections or [None], strict=True)]
+    behind: Sequence[Projection | None] = projections or [None]
+    roles = [_Role(t, gain, projection) for t, projection in zip(by_role(folded), behind, strict=True)]
     if norm is None:
         return _Reading(roles, directions=stream[:0, None], along=stream[:0, None], summed=None)
     # What is read where x̂ = 0 is the norm's bias, projected; what a stream of ones adds to that, its gain.
@@ -217,7 +218,8 @@ def _contract(wiring: Wiring, readings: list[_Reading], delta: Tensor, answers: 
     def blocks(rows: Tensor) -> Tensor:
         """[row, token, d] -> [block, row, some tokens of d]: one product over all tokens at once is slow on a CPU."""
         size = next(size for size in (4, 2, 1) if rows.shape[1] % size == 0)
-        return rows.flatten(1).unflatten(1, (-1, size * width)).transpose(0, 1)
+        cut: Tensor = rows.flatten(1).unflatten(1, (-1, size * width))
+        return cut.transpose(0, 1)
 
     pulled = delta.new_empty(graph.readers_a_layer, tokens, width)
     column, reader = 0, 0

@@ -14,9 +14,9 @@ from typing import Any, cast
 from ..cache import writable_folder
 from ..curves import Curve, Mode
 from ..cuts import Fill
-from ..forecast import Sizes, plan_circuits, plan_scores, show_bytes
 from ..graph import Readers
 from ..measure import MAX_TOKENS
+from ..memory import Sizes, plan_circuits, plan_scores, show_bytes
 from ..metrics import metric_named
 from ..models import Model, load
 from ..models.wiring import find_graph
@@ -170,9 +170,10 @@ class _PanelWork:
         if panel.units == "edges":
             settings["fill"] = "counterfactual"  # what attribution of edges knows; circuits may be filled otherwise
         bar.describe(f"{self.model.name} · {self.task.name} · {panel.method}")
-        found = ledger.result(
+        kind: Any = EdgeScores if panel.units == "edges" else HeadScores
+        found: Scores = ledger.result(
             self._job("score", method=panel.method, **settings),
-            EdgeScores if panel.units == "edges" else HeadScores,
+            kind,
             lambda: score(
                 self.model, self.task, panel.method, memory=self.memory, advance=self._advance(bar), **settings
             ),
@@ -184,8 +185,9 @@ class _PanelWork:
         panel = self.panel
         ordered_by = None if order == "chance" else scores
         settings: dict[str, Any] = {
-            panel.mode: order, "units": panel.units, "ks": panel.ks or None, "points": panel.points, "threshold": panel.threshold,
-            "precision": panel.precision, "fill": panel.fill, "positions": panel.positions,
+            panel.mode: order, "units": panel.units, "ks": panel.ks or None, "points": panel.points,
+            "threshold": panel.threshold, "precision": panel.precision, "fill": panel.fill,
+            "positions": panel.positions,
             "metric": self.task.metric, "draws": panel.draws, "seed": panel.seed, **self._of_edges(),
         }  # fmt: skip
         bar.describe(f"{self.model.name} · {self.task.name} · {order}")

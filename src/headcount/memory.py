@@ -37,8 +37,8 @@ MAX_TOKENS_A_BATCH = 1024
 CIRCUIT_TOKENS = 512
 """Circuits share a forward pass up to this many tokens. More would not be faster."""
 SEEN_BYTES = 2**24
-"""What the readers of a layer see is held for as many tokens at a time as fit into this: small enough for a CPU's cache,
-and for the allocator to use the same memory again and again."""
+"""What the readers of a layer see is held for as many tokens at a time as fit into this: small enough for a CPU's
+cache, and for the allocator to use the same memory again and again."""
 
 
 @dataclass(frozen=True)
@@ -196,8 +196,8 @@ def _shape(
     from transformers import AutoConfig
 
     return AutoConfig.for_model(
-        model_type, num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=kv_heads, hidden_size=width,
-        intermediate_size=mlp, vocab_size=vocabulary, tie_word_embeddings=tied,
+        model_type, num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=kv_heads,
+        hidden_size=width, intermediate_size=mlp, vocab_size=vocabulary, tie_word_embeddings=tied,
     )  # fmt: skip
 
 
@@ -232,16 +232,24 @@ class Forecast:
         one = [Pair((0,) * self.length, (0,) * self.length, (0,), (1,))]
         many = one * max(MAX_TOKENS_A_BATCH // self.length, 1)
         nowhere = torch.device("meta")
+        jobs: list[tuple[str, int, Callable[[], Plan]]] = [
+            (
+                "EAP, EAP-IG", self.sizes.score_bytes(self.length, 1, 1),
+                lambda: plan_scores(self.sizes, many, 5, self.memory, nowhere),
+            ),
+            (
+                "a circuit", self.sizes.circuit_bytes(self.length, 1, 1),
+                lambda: plan_circuits(self.sizes, many, self.memory, nowhere),
+            ),
+        ]  # fmt: skip
         found = []
-        for job, needed, plan in (
-            ("EAP, EAP-IG", self.sizes.score_bytes(self.length, 1, 1), plan_scores),
-            ("a circuit", self.sizes.circuit_bytes(self.length, 1, 1), plan_circuits),
-        ):
+        for job, needed, plan in jobs:
             try:
-                chosen = plan(self.sizes, many, *([5] if plan is plan_scores else []), self.memory, nowhere)  # type: ignore[operator]
-                batch = f"{chosen.tokens // self.length} prompts, {show_bytes(chosen.bytes)}"
+                chosen = plan()
+                prompts = chosen.tokens // self.length
+                batch = f"{prompts} prompt{'s' * (prompts > 1)}, {show_bytes(chosen.bytes)}"
             except HeadcountError:
-                batch = "does not fit"
+                batch = "not one prompt"
             found.append((job, show_bytes(needed), batch))
         return found
 
