@@ -11,7 +11,9 @@ from torch import nn
 
 import headcount as hc
 from families import FAMILIES, random_task, tiny
+from headcount.circuits import CircuitMeter
 from headcount.circuits.trace import traced
+from headcount.graph import Graph
 from headcount.models.wiring import find_wiring
 
 GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"
@@ -142,6 +144,38 @@ def test_a_grouped_key_or_value_is_the_sum_of_its_query_heads():
             columns = [by_query.graph.readers.index(f"a1.h{2 * head + i}<{role}>") for i in range(2)]
             wanted = by_query.values[:, columns].sum(1)
             np.testing.assert_allclose(by_kv.values[:, column], wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["eap", "eap-ig", "eap-clean-corrupted"])
+@pytest.mark.parametrize("family", ["llama-gqa", "qwen3", "olmo2", "gemma2", "phi3", "gpt2"])
+def test_readers_for_each_query_head_share_the_score_of_their_kv_head(family, method):
+    model = tiny(family, torch.float64)
+    grouped = hc.score(model, TASK, method, steps=3)
+    by_query = hc.score(model, TASK, method, steps=3, readers="query-heads")
+    assert by_query.graph.n_edges == Graph(3, 4, 4).n_edges
+    group = 4 // grouped.graph.n_kv_heads
+    for name in grouped.graph.readers:
+        node, _, role = name.partition("<")
+        heads = [node]
+        if role in ("k>", "v>"):
+            layer, head = node.split(".h")
+            heads = [f"{layer}.h{int(head) * group + i}" for i in range(group)]
+        columns = [by_query.graph.readers.index(f"{head}<{role}" if role else head) for head in heads]
+        wanted = grouped.values[:, grouped.graph.readers.index(name)]
+        np.testing.assert_allclose(by_query.values[:, columns].sum(1), wanted, atol=1e-5, err_msg=name)
+
+
+def test_exact_patching_can_tell_query_heads_apart():
+    model = tiny("llama-gqa", torch.float64)
+    one = hc.Task("one", "One", "logit_diff", TASK.train[:1], TASK.test[:1])
+    exact = hc.score(model, one, "edge-patching", readers="query-heads")
+    meter = CircuitMeter(model, one.train, readers="query-heads")
+    real = torch.from_numpy(meter.wiring.graph.real)
+    keep = real.clone()
+    writer, reader = 3, exact.graph.readers.index("a2.h3<v>")
+    keep[writer, reader] = False
+    whole, without = meter.measure(torch.stack([real, keep]))["logit_diff"][:, 0]
+    assert exact.values[writer, reader] == pytest.approx(whole - without, abs=1e-9)
 
 
 @pytest.mark.parametrize("method", ["eap", "eap-ig"])

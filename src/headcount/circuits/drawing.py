@@ -1,13 +1,21 @@
-"""A layered drawing of a graph as SVG text: no graphviz, no browser, nothing to install."""
+"""A layered drawing of a circuit as SVG text: no graphviz, no browser, nothing to install.
+
+A row a layer, from the input at the bottom to the logits at the top: heads side by side, MLPs in a column of their own
+on the right. What MLPs read runs right of that column, what heads read left of them.
+"""
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Protocol
 from xml.sax.saxutils import escape
 
 COLOURS = {"q": "#2f6db3", "k": "#2a9d6f", "v": "#e8833a", "": "#5b5b5b"}
 WORDS = {"q": "query", "k": "key", "v": "value", "": "MLP, logits"}
-NODE_WIDTH, NODE_HEIGHT, GAP_X, GAP_Y, MARGIN, TOP = 58, 22, 14, 62, 24, 74
+NODE_WIDTH, NODE_HEIGHT, GAP_X, GAP_Y, MARGIN, LINE = 56, 20, 12, 50, 24, 18
+BOW = 130
+"""Room beside the nodes for edges that pass many layers."""
 ROUNDS = 12
+Point = tuple[float, float]
 
 
 class Drawn(Protocol):
@@ -21,37 +29,40 @@ class Drawn(Protocol):
     def score(self) -> float: ...
 
 
-def svg_of(levels: Mapping[str, int], edges: Sequence[Drawn], title: str) -> str:
-    """`levels`: node -> height. Edges run upwards. Colour tells roles apart, width the size of the score, dashes that it
-    is negative."""
-    rows = _rows(levels, edges)
-    widest = max((len(row) for row in rows), default=1)
-    width = max(2 * MARGIN + widest * (NODE_WIDTH + GAP_X) - GAP_X, 460, 7 * len(title))
-    height = TOP + MARGIN + max(len(rows), 1) * GAP_Y
-    place = {}
-    for number, row in enumerate(rows):
-        left = (width - len(row) * (NODE_WIDTH + GAP_X) + GAP_X) / 2
-        for index, name in enumerate(row):
-            x = left + index * (NODE_WIDTH + GAP_X) + NODE_WIDTH / 2
-            place[name] = x, height - MARGIN - NODE_HEIGHT / 2 - number * GAP_Y
+def svg_of(layers: Mapping[str, int], edges: Sequence[Drawn], title: str) -> str:
+    """`layers`: node -> layer. Colour tells roles apart, width the size of the score, dashes that it is negative."""
+    rows = _rows(layers, edges)
+    widest = max((sum(not name.startswith("m") for name in row) for row in rows), default=1)
+    heads_width = widest * (NODE_WIDTH + GAP_X)
+    width = max(2 * MARGIN + 2 * BOW + heads_width + NODE_WIDTH + GAP_X, 480)
+    words = wrap(title, int(width / 7))
+    top = MARGIN + LINE * len(words) + 44
+    height = top + MARGIN + len(rows) * GAP_Y
+    place = _places(rows, MARGIN + BOW, heads_width, height - MARGIN - NODE_HEIGHT / 2)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}"'
         f' viewBox="0 0 {width:.0f} {height:.0f}" font-family="Helvetica, Arial, sans-serif">',
         f'<rect width="{width:.0f}" height="{height:.0f}" fill="white"/>',
-        f'<text x="{MARGIN}" y="26" font-size="13">{escape(title)}</text>',
-        *_legend(),
+        *(
+            f'<text x="{MARGIN}" y="{MARGIN + LINE * number}" font-size="13">{escape(line)}</text>'
+            for number, line in enumerate(words)
+        ),
+        *_legend(MARGIN + LINE * len(words)),
     ]
     largest = max((abs(edge.score) for edge in edges), default=0.0) or 1.0
+    span = max(len(rows) - 1, 1)
     for edge in sorted(edges, key=lambda edge: abs(edge.score)):  # the strongest on top
-        lines.append(_curve(*place[edge.writer], *place[edge.node], edge, abs(edge.score) / largest))
-    lines += [_box(name, *place[name]) for name in levels]
+        start, end = place[edge.writer], place[edge.node]
+        passed = (start[1] - end[1]) / GAP_Y / span
+        lines.append(_curve(start, end, edge, abs(edge.score) / largest, BOW * passed**0.6))
+    lines += [_box(name, *place[name]) for name in layers]
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def _rows(levels: Mapping[str, int], edges: Sequence[Drawn]) -> list[list[str]]:
-    """Nodes of one height side by side, each near the middle of its neighbours, so that fewer edges cross."""
-    rows = [[name for name in levels if levels[name] == level] for level in sorted(set(levels.values()))]
-    neighbours: dict[str, set[str]] = {name: set() for name in levels}
+def _rows(layers: Mapping[str, int], edges: Sequence[Drawn]) -> list[list[str]]:
+    """Nodes of one layer side by side, each near the middle of its neighbours, so that fewer edges cross."""
+    rows = [[name for name in layers if layers[name] == layer] for layer in sorted(set(layers.values()))]
+    neighbours: dict[str, set[str]] = {name: set() for name in layers}
     for edge in edges:
         neighbours[edge.writer].add(edge.node)
         neighbours[edge.node].add(edge.writer)
@@ -62,28 +73,40 @@ def _rows(levels: Mapping[str, int], edges: Sequence[Drawn]) -> list[list[str]]:
     return rows
 
 
-def _legend() -> list[str]:
-    found, x = [], MARGIN
-    for role, word in WORDS.items():
-        found.append(f'<line x1="{x}" y1="46" x2="{x + 22}" y2="46" stroke="{COLOURS[role]}" stroke-width="2.5"/>')
-        found.append(f'<text x="{x + 28}" y="50" font-size="11">{word}</text>')
-        x += 46 + 7 * len(word)
-    found.append(
-        f'<line x1="{x}" y1="46" x2="{x + 22}" y2="46" stroke="#5b5b5b" stroke-width="2" stroke-dasharray="4 3"/>'
-    )
-    found.append(f'<text x="{x + 28}" y="50" font-size="11">negative score</text>')
+def _places(rows: Sequence[Sequence[str]], left: float, heads_width: float, bottom: float) -> dict[str, Point]:
+    found = {}
+    for number, row in enumerate(rows):
+        y = bottom - number * GAP_Y
+        heads = [name for name in row if not name.startswith("m")]
+        first = left + (heads_width - len(heads) * (NODE_WIDTH + GAP_X)) / 2 + NODE_WIDTH / 2
+        for index, name in enumerate(heads):
+            found[name] = first + index * (NODE_WIDTH + GAP_X), y
+        for name in row:
+            if name.startswith("m"):  # a little higher, for its layer's heads come before it
+                found[name] = left + heads_width + GAP_X + NODE_WIDTH / 2, y - 0.4 * GAP_Y
     return found
 
 
-def _curve(x1: float, y1: float, x2: float, y2: float, edge: Drawn, strength: float) -> str:
-    bottom, top = y1 - NODE_HEIGHT / 2, y2 + NODE_HEIGHT / 2
-    # The three readers of a head stand side by side below it.
-    x2 += {"q": -14, "k": 0, "v": 14, "": 0}[edge.role]
-    bend = (bottom - top) * 0.45
+def _legend(y: float) -> list[str]:
+    found, x = [], float(MARGIN)
+    for colour, word, dashes in (*((COLOURS[r], WORDS[r], "") for r in WORDS), ("#5b5b5b", "negative score", "4 3")):
+        line = f'<line x1="{x}" y1="{y}" x2="{x + 22}" y2="{y}" stroke="{colour}" stroke-width="2.5"'
+        found.append(line + (f' stroke-dasharray="{dashes}"/>' if dashes else "/>"))
+        found.append(f'<text x="{x + 28}" y="{y + 4}" font-size="11">{word}</text>')
+        x += 46 + 6.5 * len(word)
+    return found
+
+
+def _curve(start: Point, end: Point, edge: Drawn, strength: float, bow: float) -> str:
+    (x1, y1), (x2, y2) = (start[0], start[1] - NODE_HEIGHT / 2), (end[0], end[1] + NODE_HEIGHT / 2)
+    x2 += {"q": -14, "k": 0, "v": 14, "": 0}[edge.role]  # the three readers of a head stand side by side below it
+    side = bow if edge.role == "" else -bow
+    bend = max((y1 - y2) * 0.35, 12)
     dashes = ' stroke-dasharray="4 3"' if edge.score < 0 else ""
     words = f"{edge.writer} to {edge.node}{' ' + edge.role if edge.role else ''}: {edge.score:+.4g}"
     return (
-        f'<path d="M{x1:.1f} {bottom:.1f} C{x1:.1f} {bottom - bend:.1f} {x2:.1f} {top + bend:.1f} {x2:.1f} {top:.1f}"'
+        f'<path d="M{x1:.1f} {y1:.1f} C{x1 + side:.1f} {y1 - bend:.1f} {x2 + side:.1f} {y2 + bend:.1f}'
+        f' {x2:.1f} {y2:.1f}"'
         f' fill="none" stroke="{COLOURS[edge.role]}" stroke-width="{0.6 + 3.4 * strength:.2f}"'
         f' stroke-opacity="{0.45 + 0.5 * strength:.2f}"{dashes}><title>{escape(words)}</title></path>'
     )

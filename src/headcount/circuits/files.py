@@ -44,7 +44,8 @@ class Circuit:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The input, heads, MLPs and logits that an edge of the circuit touches, in the model's order."""
+        """The input, heads, MLPs and logits that an edge of the circuit touches, in the model's order; heads by their
+        readers, so that with grouped-query attention those of keys and values are KV heads."""
         touched = {name for edge in self.edges() for name in (edge.writer, edge.node)}
         return tuple(name for name in (*self.graph.writers, "logits") if name in touched)
 
@@ -95,16 +96,18 @@ class Circuit:
         return _written(path, json.dumps({"cfg": config, "nodes": nodes, "edges": edges}))
 
     def save_graphml(self, path: str | Path) -> Path:
-        """For networkx and Gephi: a node a component, an edge for each role, with its score."""
+        """For networkx and Gephi: a node a component, an edge for each role, with its score; query heads that share a
+        KV head each get its edges, as in `by_query_head`."""
+        wide = self.by_query_head()
         root = ElementTree.Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
         for name, kind in (("layer", "int"), ("role", "string"), ("score", "double")):
             target = "node" if name == "layer" else "edge"
             ElementTree.SubElement(root, "key", {"id": name, "for": target, "attr.name": name, "attr.type": kind})
         graph = ElementTree.SubElement(root, "graph", id=f"{self.model} {self.task}", edgedefault="directed")
-        for name in self.nodes:
+        for name in wide.nodes:
             node = ElementTree.SubElement(graph, "node", id=name)
             ElementTree.SubElement(node, "data", key="layer").text = str(self.layer_of(name))
-        for number, edge in enumerate(self.edges()):
+        for number, edge in enumerate(wide.edges()):
             found = ElementTree.SubElement(graph, "edge", id=f"e{number}", source=edge.writer, target=edge.node)
             ElementTree.SubElement(found, "data", key="role").text = edge.role
             ElementTree.SubElement(found, "data", key="score").text = repr(edge.score)
@@ -114,12 +117,14 @@ class Circuit:
     def save_svg(self, path: str | Path, most: int = 80) -> Path:
         """A drawing from the input at the bottom to the logits at the top, of the `most` edges with the largest scores
         and what connects them; it says how many edges it leaves out."""
-        shown = self.strongest(most)
+        whole = self.by_query_head()
+        shown = whole.strongest(most)
         title = f"{self.task} on {self.model}: {len(self):,} of {self.graph.n_edges:,} edges"
-        if len(shown) < len(self):
-            title += f", the {len(shown)} strongest that are connected shown"
-        levels = {name: self._level(name) for name in shown.nodes}
-        return _written(path, svg_of(levels, list(shown.edges()), title))
+        if len(shown) < len(whole):
+            title += f"; drawn: the {len(shown)} strongest that are connected"
+        if len(whole) > len(self):
+            title += ", once for each query head that shares a key or value"
+        return _written(path, svg_of({name: self.layer_of(name) for name in shown.nodes}, list(shown.edges()), title))
 
     def strongest(self, most: int) -> "Circuit":
         """At most so many edges, none of them dangling: fewer than asked for where the strongest do not connect."""
@@ -144,10 +149,6 @@ class Circuit:
         if name in ("input", "logits"):
             return -1 if name == "input" else self.graph.n_layers
         return int(name[1:].split(".")[0])
-
-    def _level(self, name: str) -> int:
-        """How high a node stands in a drawing: a layer's MLP above its heads, or beside them in parallel blocks."""
-        return 2 * self.layer_of(name) + (name.startswith("m") and not self.graph.parallel)
 
 
 def _written(path: str | Path, text: str) -> Path:

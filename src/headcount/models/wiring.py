@@ -188,14 +188,14 @@ def _written_out(layer: LayerWiring, module: nn.Module) -> Callable[..., Tensor]
 
 def find_graph(model: Model, readers: Readers = "kv-heads") -> Graph:
     """The writers and readers of a model, or an error that names the family."""
-    if readers not in READERS:
-        raise HeadcountError(f"Readers are {' or '.join(READERS)}; this is {readers!r}.")
     config = model.hf.config
     return graph_of_config(config, config.model_type, model.n_layers, model.n_heads, readers)
 
 
 def graph_of_config(config: Any, model_type: str, n_layers: int, n_heads: int, readers: Readers) -> Graph:
     """The same from a config alone."""
+    if readers not in READERS:
+        raise HeadcountError(f"Readers are {' or '.join(READERS)}; this is {readers!r}.")
     text = config.get_text_config()
     wires, family = WIRES.get(model_type), FAMILIES.get(model_type)
     pre_norm = getattr(text, "do_layer_norm_before", True)  # OPT-350m norms the whole stream after each block

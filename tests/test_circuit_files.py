@@ -1,0 +1,93 @@
+"""Circuits as files: MIB's layout, GraphML that networkx reads, and a drawing."""
+
+import json
+from xml.etree import ElementTree
+
+import networkx
+import numpy as np
+import pytest
+
+import headcount as hc
+from families import random_task, tiny
+
+TASK = random_task()
+
+
+@pytest.fixture(scope="module")
+def scores():
+    return hc.score(tiny("gpt2"), TASK, "eap")
+
+
+@pytest.fixture(scope="module")
+def grouped():
+    return hc.score(tiny("llama-gqa"), TASK, "eap")
+
+
+def test_mibs_layout(scores, tmp_path):
+    circuit = scores.circuit(20)
+    found = json.loads(circuit.save_mib(tmp_path / "circuit.json").read_text())
+    assert found["cfg"] == {"n_layers": 3, "n_heads": 4, "parallel_attn_mlp": False, "d_model": 32}
+    assert list(found["nodes"])[:6] == ["input", "a0.h0", "a0.h1", "a0.h2", "a0.h3", "m0"]
+    assert len(found["edges"]) == 262
+    assert sum(edge["in_graph"] for edge in found["edges"].values()) == 20
+    writer, reader = scores.order()[0]
+    name = f"{scores.graph.writers[writer]}->{scores.graph.readers[reader]}"
+    assert found["edges"][name] == {"score": scores.values[writer, reader], "in_graph": True}
+    assert {"input->a0.h0<q>", "a0.h3->m0", "m2->logits"} <= set(found["edges"])
+
+
+def test_for_mib_a_kv_head_is_written_out_for_its_query_heads(grouped, tmp_path):
+    found = json.loads(grouped.circuit(60).save_mib(tmp_path / "circuit.json").read_text())
+    assert len(found["edges"]) == 262
+    value = grouped.values[0, grouped.graph.readers.index("a1.h1<v>")]
+    for head in (2, 3):
+        assert found["edges"][f"input->a1.h{head}<v>"]["score"] == pytest.approx(value / 2)
+    assert sum(e["score"] for e in found["edges"].values()) == pytest.approx(grouped.values.sum())
+
+
+def test_networkx_reads_the_graphml(scores, tmp_path):
+    circuit = scores.circuit(40)
+    graph = networkx.read_graphml(circuit.save_graphml(tmp_path / "circuit.graphml"), force_multigraph=True)
+    assert graph.number_of_edges() == 40
+    assert set(graph.nodes) == set(circuit.nodes)
+    assert networkx.is_directed_acyclic_graph(graph)
+    found = sorted((a, b, data.get("role") or "", data["score"]) for a, b, data in graph.edges(data=True))
+    assert found == sorted((e.writer, e.node, e.role, e.score) for e in circuit.edges())
+    assert graph.nodes[circuit.nodes[1]]["layer"] == circuit.layer_of(circuit.nodes[1])
+
+
+def test_the_drawing_holds_every_node_and_edge_inside_its_frame(grouped, tmp_path):
+    circuit = grouped.circuit(30)
+    path = circuit.save_svg(tmp_path / "circuit.svg")
+    root = ElementTree.parse(path).getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    shown = circuit.by_query_head().pruned()
+    texts = [text.text for text in root.iter(f"{space}text")]
+    assert set(shown.nodes) <= set(texts)
+    assert len(list(root.iter(f"{space}path"))) == len(shown)
+    width, height = float(root.get("width")), float(root.get("height"))
+    for box in root.iter(f"{space}rect"):
+        assert float(box.get("x", 0)) + float(box.get("width")) <= width
+        assert float(box.get("y", 0)) + float(box.get("height")) <= height
+    assert "30 of 190 edges" in " ".join(texts[:2])
+
+
+def test_a_large_circuit_is_drawn_in_part_and_says_so(scores, tmp_path):
+    whole = scores.circuit(262)
+    text = whole.save_svg(tmp_path / "circuit.svg", most=15).read_text()
+    shown = whole.strongest(15)
+    assert 0 < len(shown) <= 15
+    assert f"drawn: the {len(shown)} strongest that are connected" in text
+    np.testing.assert_array_equal(shown.keep, shown.pruned().keep)
+
+
+def test_an_empty_circuit_is_a_file_too(scores, tmp_path):
+    empty = scores.circuit(0)
+    assert len(empty) == 0
+    ElementTree.parse(empty.save_svg(tmp_path / "empty.svg"))
+    assert networkx.read_graphml(empty.save_graphml(tmp_path / "empty.graphml")).number_of_edges() == 0
+
+
+def test_more_edges_than_there_are(scores):
+    with pytest.raises(hc.HeadcountError, match="between 0 and the model's 262 edges; 263 does not"):
+        scores.circuit(263)
