@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCH ?= .venv-bench
 
 .PHONY: demo test lint bench clean
 
@@ -18,13 +19,18 @@ lint: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 
-bench: $(READY)  ## cost in multiples of one Hugging Face forward; writes benchmarks/RESULTS.md
-	$(BIN)/python benchmarks/costs.py
+bench: $(BENCH)/.ready  ## cost in multiples of one Hugging Face forward, beside other tools; writes benchmarks/RESULTS.md
+	HF_HUB_OFFLINE=1 $(BENCH)/bin/python benchmarks/costs.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
+$(BENCH)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,peers]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) headcount-results
+	rm -rf $(VENV) $(BENCH) headcount-results

@@ -1,24 +1,35 @@
-"""What scores, sweeps and circuits cost, in multiples of one Hugging Face forward of the same prompts.
+"""What scores, sweeps and circuits cost, in multiples of one Hugging Face forward of the same prompts, and their peak of
+memory beyond the model.
 
 Baseline and candidate run in turns in one process, so that whatever else the machine does hits both; the table shows
-the median of the ratios. Absolute times are not shown: they are of one machine on one day.
+the median of the ratios. Absolute times are not shown: they are of one machine on one day. Peaks are taken in a process
+of their own each, so that no memory is used again that another job has left.
+
+    python benchmarks/costs.py              the whole table, which goes to RESULTS.md
+    python benchmarks/costs.py gpt2 eap     one or more jobs of one model, printed only
 """
 
+import argparse
 import platform
 import statistics
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+import peers
+import psutil
 import torch
 import transformers
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import headcount as hc
 from headcount.circuits import CircuitMeter
-from headcount.cuts import Filler
+from headcount.cuts import Filler, head_values
 from headcount.measure import Meter
 
 ROUNDS = 7
@@ -27,110 +38,140 @@ POINTS = 24
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
 
-@dataclass
+@dataclass(frozen=True)
+class Bench:
+    """A model and prompts of one length, so that the baseline needs no padding."""
+
+    model: hc.Model
+    pairs: list[hc.Pair]
+    prompts: str
+
+    @property
+    def task(self) -> hc.Task:
+        return hc.Task("bench", "Bench", "logit_diff", tuple(self.pairs), tuple(self.pairs))
+
+    @property
+    def ids(self) -> torch.Tensor:
+        return torch.tensor([pair.clean for pair in self.pairs])
+
+    @torch.no_grad()
+    def forward(self) -> None:
+        """The same prompts through Hugging Face, asking for the last position's logits only."""
+        self.model.hf(input_ids=self.ids, logits_to_keep=1, use_cache=False)
+
+
+def gpt2(differ_from: int = 0) -> Bench:
+    """GPT-2 small's shape with random weights, 8 x 16 tokens; the prompts of a pair differ from some token on."""
+    torch.manual_seed(0)
+    model = hc.load(GPT2LMHeadModel(GPT2Config()), name="GPT-2 small size")
+    clean, corrupt = torch.randint(50_000, (2, 8, 16)).tolist()
+    for one, other in zip(clean, corrupt, strict=True):
+        other[:differ_from], other[-1] = one[:differ_from], one[-1]
+    pairs = [hc.Pair(tuple(a), tuple(b), (1,), (2,)) for a, b in zip(clean, corrupt, strict=True)]
+    where = "all of them differ" if not differ_from else f"the first {differ_from} alike"
+    return Bench(model, pairs, f"8 x 16 tokens, {where}")
+
+
+def smollm2() -> Bench:
+    model = hc.load("smollm2")
+    pairs = hc.task("ioi", model, n=200).test
+    lengths = [len(pair.clean) for pair in pairs]
+    common = max(set(lengths), key=lengths.count)
+    chosen = [pair for pair in pairs if len(pair.clean) == common][:8]
+    return Bench(model, chosen, f"{len(chosen)} x {common} tokens of ioi")
+
+
+BENCHES: dict[str, Callable[[], Bench]] = {"gpt2": gpt2, "gpt2-half": lambda: gpt2(8), "smollm2": smollm2}
+
+
+@dataclass(frozen=True)
+class Job:
+    name: str
+    what: str
+    goal: str
+    share: float
+    """Of the run that counts as one: a run of 24 points is 24 times one."""
+    run: Callable[[], object]
+
+
+def jobs_of(bench: Bench) -> Iterator[Job]:
+    model, pairs, task = bench.model, bench.pairs, bench.task
+    heads = model.head_count
+    filler = Filler.prepare(model, "counterfactual", pairs=pairs, reference=pairs)
+    keeps = torch.rand(POINTS, model.n_layers, model.n_heads, generator=torch.Generator().manual_seed(0)) > 0.5
+    yield Job("values", "save every head's value", "–", 1, lambda: head_values(model, bench.ids))
+    yield Job(
+        "sweep", f"a point of a head sweep ({POINTS} with their set-up)", "1.05", POINTS,
+        lambda: Meter(model, pairs, filler).measure(keeps),
+    )  # fmt: skip
+    yield Job("attribution", "attribution, all heads", "–", 1, lambda: hc.score(model, task, "attribution"))
+    if heads <= 144:
+        yield Job(
+            "patching",
+            f"exact patching, each of {heads} masks",
+            "1.1",
+            heads,
+            lambda: hc.score(model, task, "patching"),
+        )
+    yield Job("eap", "EAP, all edges", "4", 1, lambda: hc.score(model, task, "eap"))
+    yield Job("eap-ig", "EAP-IG with 5 steps, all edges", "12", 1, lambda: hc.score(model, task, "eap-ig", steps=5))
+    for share, goal in ((0.001, "0.8"), (0.01, "0.8"), (0.1, "1.5"), (0.5, "1.5"), (1, "1.5")):
+        circuit = _Circuits(bench, share)
+        yield Job(f"circuit-{share:g}", f"a circuit of {share:.1%} of the edges, one of 4", goal, 4, circuit.four)
+    yield Job("circuit-alone", "a circuit of 1.0% of the edges, alone", "–", 1, _Circuits(bench, 0.01).one)
+    yield from (Job(*entry) for entry in peers.jobs_of(bench.model, bench.pairs))
+
+
+class _Circuits:
+    """A circuit of the best edges by EAP; the base run is made ready once, as in a sweep."""
+
+    def __init__(self, bench: Bench, share: float) -> None:
+        self.bench, self.share = bench, share
+        self.meter: CircuitMeter | None = None
+
+    def _ready(self) -> tuple[CircuitMeter, torch.Tensor]:
+        if self.meter is None:
+            scores = hc.score(self.bench.model, self.bench.task, "eap")
+            self.keep = torch.from_numpy(scores.circuit(round(self.share * scores.graph.n_edges)).keep)[None]
+            self.meter = CircuitMeter(self.bench.model, self.bench.pairs)
+        return self.meter, self.keep
+
+    def one(self) -> None:
+        meter, keep = self._ready()
+        meter.measure(keep)
+
+    def four(self) -> None:
+        meter, keep = self._ready()
+        meter.measure(keep.repeat(4, 1, 1))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Measuring
+
+
+@dataclass(frozen=True)
 class Row:
+    model: str
     what: str
     prompts: str
     ratio: float
     low: float
     high: float
     goal: str
+    peak: int
 
 
-def main() -> None:
-    torch.set_num_threads(THREADS)
-    rows = []
-    for model, pairs, prompts in (gpt2_small(), smollm2()):
-        rows += bench(model, pairs, prompts)
-    text = report(rows)
-    RESULTS.write_text(text)
-    print(text)
-
-
-def gpt2_small() -> tuple[hc.Model, list[hc.Pair], str]:
-    """GPT-2 small's shape with random weights, 8 x 16 tokens; the prompts of a pair differ from the first token on."""
-    torch.manual_seed(0)
-    model = hc.load(GPT2LMHeadModel(GPT2Config()), name="GPT-2 small size")
-    clean, corrupt = torch.randint(50000, (2, 8, 16)).tolist()
-    for one, other in zip(clean, corrupt, strict=True):
-        other[-1] = one[-1]
-    pairs = [hc.Pair(tuple(a), tuple(b), (1,), (2,)) for a, b in zip(clean, corrupt, strict=True)]
-    return model, pairs, "8 x 16 tokens"
-
-
-def smollm2() -> tuple[hc.Model, list[hc.Pair], str]:
-    """Real prompts of one length, so that the baseline needs no padding."""
-    model = hc.load("smollm2")
-    pairs = hc.task("ioi", model, n=200).test
-    lengths = [len(pair.clean) for pair in pairs]
-    common = max(set(lengths), key=lengths.count)
-    chosen = [pair for pair in pairs if len(pair.clean) == common][:8]
-    return model, chosen, f"{len(chosen)} x {common} tokens of ioi"
-
-
-def bench(model: hc.Model, pairs: list[hc.Pair], prompts: str) -> list[Row]:
-    ids = torch.tensor([pair.clean for pair in pairs])
-    task = hc.Task("bench", "Bench", "logit_diff", tuple(pairs), tuple(pairs))
-    filler = Filler.prepare(model, "counterfactual", pairs=pairs, reference=pairs)
-    keeps = torch.rand(POINTS, model.n_layers, model.n_heads, generator=torch.Generator().manual_seed(0)) > 0.5
-    ready = Meter(model, pairs, filler)
-    ready.measure(keeps[:1])
-
-    def forward() -> None:
-        """The same prompts through Hugging Face, asking for the last position's logits only."""
-        with torch.no_grad():
-            model.hf(input_ids=ids, logits_to_keep=1, use_cache=False)
-
-    heads = model.head_count
-    candidates: list[tuple[str, int, Callable[[], object], str]] = [
-        ("one cut, alone", 1, lambda: ready.measure(keeps[:1]), "1.05"),
-        (
-            f"a sweep's point, {POINTS} points with their set-up",
-            POINTS,
-            lambda: sweep_once(model, pairs, filler, keeps),
-            "1.05",
-        ),
-        (f"exact patching, a forward of its {heads} masks", heads, lambda: hc.score(model, task, "patching"), "1.1"),
-        ("attribution, all heads", 1, lambda: hc.score(model, task, "attribution"), "–"),
-        ("EAP, all edges", 1, lambda: hc.score(model, task, "eap"), "4"),
-        ("EAP-IG with 5 steps, all edges", 1, lambda: hc.score(model, task, "eap-ig", steps=5), "12"),
-        *circuits(model, task),
-    ]
-    return [
-        Row(f"{model.name}: {what}", prompts, *compare(forward, run, share), goal)
-        for what, share, run, goal in candidates
-    ]
-
-
-def circuits(model: hc.Model, task: hc.Task) -> list[tuple[str, int, Callable[[], object], str]]:
-    """One circuit of the best edges; its counterfactual run is shared by four that are measured together."""
-    scores = hc.score(model, task, "eap")
-    meter = CircuitMeter(model, task.test)
-    order, graph = scores.order(), scores.graph
-    found = []
-    for share, goal in ((0.001, "0.8"), (0.01, "0.8"), (0.1, "1.5"), (1, "1.5")):
-        keep = torch.zeros(graph.real.shape, dtype=torch.bool)
-        for writer, reader in order[: round(share * graph.n_edges)]:
-            keep[writer, reader] = True
-        keeps = keep.repeat(4, 1, 1)
-        found.append((f"a circuit of {share:.1%} of the edges", 4, lambda keeps=keeps: meter.measure(keeps), goal))
-    return found
-
-
-def sweep_once(model: hc.Model, pairs: list[hc.Pair], filler: Filler, keeps: torch.Tensor) -> None:
-    Meter(model, pairs, filler).measure(keeps)
-
-
-def compare(baseline: Callable[[], object], candidate: Callable[[], object], share: int) -> tuple[float, float, float]:
-    """Median, lowest and highest ratio of `candidate` / `share` to `baseline`, in turns."""
+def compare(baseline: Callable[[], object], job: Job) -> tuple[float, float, float]:
+    """Median, lowest and highest ratio of a job to the baseline, in turns."""
     ratios = []
     baseline()
-    rounds = max(3, min(ROUNDS, int(20 / seconds(candidate))))  # fewer for what takes long
+    job.run()
+    rounds = max(3, min(ROUNDS, int(20 / seconds(job.run))))  # fewer for what takes long
     for _ in range(rounds):
         before = seconds(baseline)
-        taken = seconds(candidate)
+        taken = seconds(job.run)
         # The baseline on both sides of the candidate: a machine that slows down midway is noticed.
-        ratios.append(taken / share / ((before + seconds(baseline)) / 2))
+        ratios.append(taken / job.share / ((before + seconds(baseline)) / 2))
     return statistics.median(ratios), min(ratios), max(ratios)
 
 
@@ -140,30 +181,88 @@ def seconds(run: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def peak_of(bench: Bench, job: Job) -> int:
+    """Bytes beyond what the process holds with the model loaded and one forward done."""
+    bench.forward()
+    process, most, running = psutil.Process(), 0, True
+    before = process.memory_info().rss
+
+    def watch() -> None:
+        nonlocal most
+        while running:
+            most = max(most, process.memory_info().rss)
+            time.sleep(0.002)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    job.run()
+    running = False
+    watcher.join()
+    return max(most - before, 0)
+
+
+def peak_elsewhere(bench: str, job: str) -> int:
+    command = [sys.executable, __file__, bench, job, "--peak"]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
+
+
+def measure(name: str, wanted: list[str]) -> Iterator[Row]:
+    bench = BENCHES[name]()
+    for job in jobs_of(bench):
+        if wanted and job.name not in wanted:
+            continue
+        row = Row(bench.model.name, job.what, bench.prompts, *compare(bench.forward, job), job.goal, 0)
+        row = Row(**{**vars(row), "peak": peak_elsewhere(name, job.name)})
+        print(f"{row.model}, {row.prompts}: {row.what}: {row.ratio:.2f}, {row.peak / 1e9:.2f} GB", flush=True)
+        yield row
+
+
 def report(rows: list[Row]) -> str:
     lines = [
         "# What it costs",
         "",
         "In multiples of one Hugging Face forward of the same prompts (last position's logits only), measured in turns",
-        f"in one process: median of 3 to {ROUNDS} rounds, lowest and highest in brackets. `make bench` writes this.",
+        f"in one process: median of 3 to {ROUNDS} rounds, lowest and highest in brackets. The peak of memory is what a",
+        "process of its own held beyond the loaded model. `make bench` writes this.",
         "",
         f"{date.today().isoformat()}, headcount {hc.__version__}, torch {torch.__version__}, transformers"
-        f" {transformers.__version__}, Python {platform.python_version()}, {THREADS} CPU threads, float32.",
-        "",
-        "| what | prompts | × one forward | goal |",
-        "|---|---|---|---|",
+        f" {transformers.__version__}, {peers.versions()}, Python {platform.python_version()}, {THREADS} CPU threads,"
+        " float32.",
     ]
-    lines += [
-        f"| {row.what} | {row.prompts} | **{row.ratio:.2f}** ({row.low:.2f} to {row.high:.2f}) | {row.goal} |"
-        for row in rows
-    ]
+    for model, prompts in dict.fromkeys((row.model, row.prompts) for row in rows):
+        lines += ["", f"## {model}, {prompts}", "", "| what | × one forward | goal | peak, GB |", "|---|---|---|---|"]
+        for row in rows:
+            if (row.model, row.prompts) == (model, prompts):
+                ratio = f"**{row.ratio:.2f}** ({row.low:.2f} to {row.high:.2f})"
+                lines.append(f"| {row.what} | {ratio} | {row.goal} | {row.peak / 1e9:.2f} |")
     lines += [
         "",
         "A point costs less than a forward where many cuts share one: larger batches use the CPU better, positions",
-        "that no cut can reach are run once, and only the answer's row is unembedded.",
+        "that no cut can reach are run once, and only the answer's row is unembedded. Circuits are of the best edges by",
+        "EAP; a model with random weights spreads them over all of its layers, so small circuits cost more there than in",
+        "a trained one. The other tools were given the same model and prompts; TransformerLens takes one pair at a time,",
+        "so its figure is that of one pair against an eighth of the forward.",
         "",
     ]
     return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bench", nargs="?", choices=list(BENCHES))
+    parser.add_argument("jobs", nargs="*")
+    parser.add_argument("--peak", action="store_true", help="print the peak of memory of one job, in bytes")
+    asked = parser.parse_args()
+    torch.set_num_threads(THREADS)
+    if asked.peak:
+        bench = BENCHES[asked.bench]()
+        (job,) = (job for job in jobs_of(bench) if job.name == asked.jobs[0])
+        print(peak_of(bench, job))
+        return
+    rows = [row for name in ([asked.bench] if asked.bench else BENCHES) for row in measure(name, asked.jobs)]
+    if not asked.bench:
+        RESULTS.write_text(report(rows))
+        print(f"Written to {RESULTS}.")
 
 
 if __name__ == "__main__":

@@ -236,3 +236,37 @@ def test_the_module_can_be_run(tmp_path):
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("headcount: There is no study 'nothing'.")
+
+
+def test_forecast_needs_a_config_and_no_weights(headcount):
+    code, out, _ = headcount("forecast", "olmo-7b", "--memory", "4GB")
+    assert code == 0
+    for words in ("32 layers of 32 heads, 1,592,881 edges", "27.55 GB", "one prompt", "4.00 GB"):
+        assert words in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("forecast", "nowhere/nothing/at/all"), "There is no config at"),
+        (("forecast", "gpt2", "--readers", "neurons"), "Readers are kv-heads or query-heads"),
+        (("forecast", "gpt2", "--memory", "much"), "Memory is written as 8GB or 500MB"),
+        (("forecast", "gpt2", "--length", "0"), "A prompt has at least one token"),
+        (("run", "edges-kept", "--memory", "much"), "Memory is written as 8GB or 500MB"),
+        (("run", "edges-kept", "--method", "patching"), "'patching' scores heads, and edges are wanted"),
+    ],
+)
+def test_edges_told_wrong(headcount, arguments, sentence):
+    code, _, err = headcount(*arguments)
+    assert code == 2
+    assert sentence in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_study_of_edges_prints_areas_and_its_forecast(headcount, folder, tmp_path):
+    overrides = ("-n", "6", "--quick", "--task", "ioi", "--model", folder, "--out", tmp_path / "out")
+    code, out, err = headcount("run", "edges-kept", *overrides)
+    assert code == 0, err
+    assert "forecast beyond the model" in err
+    assert "CPR of the signed order" in out
+    assert "no edges to all" in out

@@ -229,3 +229,12 @@ def test_the_micro_model_worked_out_by_hand():
     others[0, -1] = False
     assert np.abs(scores.values[others]).max() == 0
     assert isinstance(model.hf.model.norm, nn.Module)
+
+
+def test_chance_scores_every_edge_and_no_other_pair():
+    one, same, other = (hc.score(tiny("gpt2"), TASK, "edge-chance", seed=seed).values for seed in (0, 0, 1))
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, other)
+    real = Graph(3, 4, 4).real
+    assert (one[real] > 0).all()
+    assert (one[~real] == 0).all()

@@ -244,3 +244,52 @@ def test_wrong_names_are_found_before_anything_runs(folder, own_cache, tmp_path)
     ):
         with pytest.raises(hc.HeadcountError, match=words):
             hc.run("heads-kept", models=["not loaded"], out=tmp_path / "out", overrides=overrides)
+
+
+EDGES = {"n": 6, "points": 4, "draws": 2}
+
+
+def run_edges(folder, out, **arguments):
+    return hc.run("edges-kept", models=[folder], tasks=["ioi"], out=out, overrides=EDGES, quiet=True, **arguments)
+
+
+def test_a_study_of_edges_leaves_scores_and_circuits(folder, own_cache, tmp_path):
+    result = run_edges(folder, tmp_path / "out")
+    (place,) = (tmp_path / "out" / "edges").iterdir()
+    assert {path.name for path in place.iterdir()} == {
+        "edge-scores.safetensors", "edge-scores.json", "circuit.json", "circuit.graphml", "circuit.svg",
+    }  # fmt: skip
+    assert not (tmp_path / "out" / "scores.csv").exists()
+    by_order = {entry["order"]: entry for entry in result.summary["curves"]}
+    needed = by_order["absolute"]["needed"]
+    found = json.loads((place / "circuit.json").read_text())
+    assert sum(edge["in_graph"] for edge in found["edges"].values()) >= needed
+    assert set(by_order["signed"]["areas"]) == {"CPR", "CMD"}
+    assert by_order["absolute"]["units"] == "edges"
+    assert by_order["absolute"]["which"] == []
+    loaded = hc.EdgeScores.load(place)
+    assert by_order["absolute"]["total"] == loaded.graph.n_edges
+    again = run_edges(folder, tmp_path / "again")
+    assert (again.computed, again.cached) == (0, 4)
+    assert (tmp_path / "again" / "curves.csv").read_bytes() == (tmp_path / "out" / "curves.csv").read_bytes()
+
+
+def test_edges_by_query_head_and_with_another_fill(folder, own_cache, tmp_path):
+    wide = hc.run(
+        "edges-kept", models=[folder], tasks=["ioi"], out=tmp_path / "wide", quiet=True,
+        overrides={**EDGES, "readers": "query-heads", "fill": "mean", "orders": ["absolute"]},
+    )  # fmt: skip
+    entry = wide.summary["curves"][0]
+    assert entry["fill"] == "mean"
+    assert wide.scores[0].graph.n_kv_heads == wide.scores[0].graph.n_heads
+
+
+def test_a_method_of_the_wrong_units_is_refused_before_a_model_is_loaded(own_cache, tmp_path):
+    with pytest.raises(hc.HeadcountError, match="'attribution' scores heads, and edges are wanted. Use one of"):
+        hc.run("edges-kept", models=["nowhere"], out=tmp_path, overrides={"method": "attribution"})
+
+
+def test_too_little_memory_is_said_before_anything_runs(folder, own_cache, tmp_path):
+    with pytest.raises(hc.HeadcountError, match="One prompt of .* tokens needs .* are allowed"):
+        run_edges(folder, tmp_path / "out", memory=1000)
+    assert not (own_cache / "jobs").exists()

@@ -53,6 +53,7 @@ METHODS: dict[str, Method] = {
             "eap-clean-corrupted", "the same with the gradient averaged over the two prompts", "4",
             "edge_attribution:eap_clean_corrupted", units="edges",
         ),
+        Method("edge-chance", "random numbers for edges", "0", "chance:edge_chance", units="edges"),
     )
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ..models import Model
+from ..models.wiring import find_graph
 from ..tasks.pairs import Pair
 from .method import Settings
 
@@ -14,3 +15,9 @@ def chance(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
     generator = torch.Generator().manual_seed(settings.seed)
     one = torch.rand(model.n_layers, model.n_heads, generator=generator, dtype=torch.float64)
     return one.expand(len(pairs), -1, -1)
+
+
+def edge_chance(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
+    real = torch.from_numpy(find_graph(model, settings.readers).real)
+    generator = torch.Generator().manual_seed(settings.seed)
+    return torch.rand(real.shape, generator=generator, dtype=torch.float64) * real
