@@ -1,5 +1,5 @@
-"""What scores, sweeps and circuits cost, in multiples of one Hugging Face forward of the same prompts, and their peak of
-memory beyond the model.
+"""What scores, sweeps and circuits cost, in multiples of one Hugging Face forward of the same prompts, and their peak
+of memory beyond the model.
 
 Baseline and candidate run in turns in one process, so that whatever else the machine does hits both; the table shows
 the median of the ratios. Absolute times are not shown: they are of one machine on one day. Peaks are taken in a process
@@ -96,7 +96,6 @@ class Job:
 
 def jobs_of(bench: Bench) -> Iterator[Job]:
     model, pairs, task = bench.model, bench.pairs, bench.task
-    heads = model.head_count
     filler = Filler.prepare(model, "counterfactual", pairs=pairs, reference=pairs)
     keeps = torch.rand(POINTS, model.n_layers, model.n_heads, generator=torch.Generator().manual_seed(0)) > 0.5
     yield Job("values", "save every head's value", "–", 1, lambda: head_values(model, bench.ids))
@@ -105,14 +104,6 @@ def jobs_of(bench: Bench) -> Iterator[Job]:
         lambda: Meter(model, pairs, filler).measure(keeps),
     )  # fmt: skip
     yield Job("attribution", "attribution, all heads", "–", 1, lambda: hc.score(model, task, "attribution"))
-    if heads <= 144:
-        yield Job(
-            "patching",
-            f"exact patching, each of {heads} masks",
-            "1.1",
-            heads,
-            lambda: hc.score(model, task, "patching"),
-        )
     yield Job("eap", "EAP, all edges", "4", 1, lambda: hc.score(model, task, "eap"))
     yield Job("eap-ig", "EAP-IG with 5 steps, all edges", "12", 1, lambda: hc.score(model, task, "eap-ig", steps=5))
     for share, goal in ((0.001, "0.8"), (0.01, "0.8"), (0.1, "1.5"), (0.5, "1.5"), (1, "1.5")):
@@ -238,10 +229,10 @@ def report(rows: list[Row]) -> str:
     lines += [
         "",
         "A point costs less than a forward where many cuts share one: larger batches use the CPU better, positions",
-        "that no cut can reach are run once, and only the answer's row is unembedded. Circuits are of the best edges by",
-        "EAP; a model with random weights spreads them over all of its layers, so small circuits cost more there than in",
-        "a trained one. The other tools were given the same model and prompts; TransformerLens takes one pair at a time,",
-        "so its figure is that of one pair against an eighth of the forward.",
+        "that no cut can reach are run once, and only the answer's row is unembedded. Circuits are of the best edges",
+        "by EAP; a model with random weights spreads them over all of its layers. The other tools were given the same",
+        "model and prompts; TransformerLens takes one pair at a time, so its figure is that of one pair against an",
+        "eighth of the forward.",
         "",
     ]
     return "\n".join(lines)

@@ -39,7 +39,9 @@ def test_all_edges_are_the_clean_run_and_none_the_counterfactual_run(family):
     model = tiny(family)
     meter = CircuitMeter(model, TASK.test)
     real = torch.from_numpy(meter.wiring.graph.real)
-    values = meter.measure(torch.stack([real, torch.zeros_like(real)]))["logit_diff"]
+    found = meter.measure(torch.stack([real, torch.zeros_like(real)]))
+    assert np.abs(found["kl"][0]).max() < 1e-5  # all logits, not only those of the answers
+    values = found["logit_diff"]
     for index, pair in enumerate(TASK.test):
         for circuit, ids in enumerate((pair.clean, pair.corrupt)):
             logits = model.logits(torch.tensor([ids]))[0, -1]
@@ -77,7 +79,7 @@ def test_many_circuits_in_one_call_are_the_same_as_one_at_a_time():
 
 def test_reference_circuits_without_dangling_edges(golden_task):
     reference = json.loads((GOLDEN / "circuits.json").read_text())
-    meter = CircuitMeter(hc.load(GOLDEN, dtype=torch.float64), golden_task.test)
+    meter = CircuitMeter(hc.load(GOLDEN, dtype=torch.float64), golden_task.test, prune=True)
     graph, checked = meter.wiring.graph, 0
     for circuit in reference["circuits"]:
         if "edges_after_prune" not in circuit:
@@ -85,7 +87,7 @@ def test_reference_circuits_without_dangling_edges(golden_task):
         keep = np.zeros(graph.real.shape, dtype=bool)
         keep[tuple(np.array(circuit["edges"]).T)] = True
         assert sorted(map(list, np.argwhere(graph.pruned(keep)).tolist())) == sorted(circuit["edges_after_prune"])
-        value = meter.measure(torch.from_numpy(keep)[None], prune=True)["logit_diff"].mean()
+        value = meter.measure(torch.from_numpy(keep)[None])["logit_diff"].mean()
         assert value == pytest.approx(circuit["metric_pruned"], abs=1e-8)
         checked += 1
     assert checked > 3
@@ -166,11 +168,11 @@ def test_dangling_edges_matter_with_zeros_and_do_not_with_the_counterfactual():
     model = tiny("gpt2", torch.float64)
     counts = {}
     for fill in ("zero", "counterfactual"):
-        meter = CircuitMeter(model, TASK.test, fill=fill)
-        graph = meter.wiring.graph
+        meters = [CircuitMeter(model, TASK.test, fill=fill, prune=prune) for prune in (False, True)]
+        graph = meters[0].wiring.graph
         keep = torch.rand(graph.real.shape, generator=torch.Generator().manual_seed(0)) < 0.1
         assert graph.pruned(keep.numpy()).sum() < (keep.numpy() & graph.real).sum()
-        whole, pruned = (meter.measure(keep[None], prune=prune)["logit_diff"] for prune in (False, True))
+        whole, pruned = (meter.measure(keep[None])["logit_diff"] for meter in meters)
         counts[fill] = np.abs(whole - pruned).max()
     assert counts["counterfactual"] < 1e-10
     assert counts["zero"] > 1e-3

@@ -84,10 +84,10 @@ def test_all_heads_from_the_other_run_give_that_runs_logits_where_tokens_agree(m
 def test_the_self_check_passes(model):
     verdicts = list(check(model))
     assert [v for v in verdicts if not v.passed] == []
-    assert len(verdicts) == 6
+    assert len(verdicts) == 7
 
 
 def test_the_head_size_is_read_off_the_projection(model):
     z = head_values(model, prompts())
-    sizes = {"qwen3": 12, "gemma2": 12, "gemma3": 12}
+    sizes = {"qwen3": 12, "gemma": 12, "gemma2": 12, "gemma3": 12}
     assert z[0].shape == (3, 10, 4, sizes.get(model.name, 8))

@@ -277,11 +277,16 @@ def test_a_study_of_edges_leaves_scores_and_circuits(folder, own_cache, tmp_path
 def test_edges_by_query_head_and_with_another_fill(folder, own_cache, tmp_path):
     wide = hc.run(
         "edges-kept", models=[folder], tasks=["ioi"], out=tmp_path / "wide", quiet=True,
-        overrides={**EDGES, "readers": "query-heads", "fill": "mean", "orders": ["absolute"]},
+        overrides={**EDGES, "readers": "query-heads", "fill": "mean", "orders": ["absolute"], "prune": True},
     )  # fmt: skip
     entry = wide.summary["curves"][0]
     assert entry["fill"] == "mean"
     assert wide.scores[0].graph.n_kv_heads == wide.scores[0].graph.n_heads
+    assert wide.curves[0].provenance["arguments"]["prune"] is True
+    written = (tmp_path / "wide" / "study.toml").read_text()
+    assert tomllib.loads(written)["panel"][0]["prune"] is True
+    with pytest.raises(hc.HeadcountError, match="prune must be true or false; this is 'yes'"):
+        hc.run("edges-kept", out=tmp_path, overrides={"prune": "yes"})
 
 
 def test_a_method_of_the_wrong_units_is_refused_before_a_model_is_loaded(own_cache, tmp_path):

@@ -87,11 +87,19 @@ class Sizes:
         return self.itemsize * (tokens * (written + points * self.activations) + logits + folded)
 
     def circuit_bytes(self, tokens: int, prompts: int, circuits: int) -> int:
-        """Peak of evaluating circuits, so many in one pass."""
+        """Peak of evaluating circuits, so many in one pass, beside their base runs."""
         written = circuits * (1 + len(self.graph.writers)) * self.width
-        base = 8 * self.graph.n_layers * self.width
         logits = 6 * circuits * prompts * self.vocabulary
-        return self.itemsize * (tokens * (written + base) + logits) + 3 * SEEN_BYTES
+        return self.itemsize * (tokens * written + logits) + 3 * SEEN_BYTES
+
+    def base_bytes(self, tokens: int) -> int:
+        """What the base run of some tokens holds."""
+        return 8 * self.graph.n_layers * self.width * tokens * self.itemsize
+
+    def circuits_at_once(self, tokens: int, prompts: int, budget: int) -> int:
+        """How many circuits of a batch share a pass: as many as fit, and no more than are faster together."""
+        one, two = (self.circuit_bytes(tokens, prompts, circuits) for circuits in (1, 2))
+        return min(1 + max(budget - one, 0) // (two - one), max(CIRCUIT_TOKENS // tokens, 1))
 
 
 @dataclass(frozen=True)
@@ -101,11 +109,13 @@ class Plan:
     tokens: int
     """In a batch of prompts."""
     at_once: int
-    """Gradient points, or circuits, in one pass."""
+    """Gradient points, or circuits of a whole batch, in one pass."""
     bytes: int
-
-    def __str__(self) -> str:
-        return f"{show_bytes(self.bytes)} beyond the model for {self.tokens} tokens at a time"
+    """Forecast."""
+    budget: int
+    """Bytes that one pass may use."""
+    keeps_bases: bool = False
+    """Whether the base runs of all batches are kept, for circuits."""
 
 
 def plan_scores(sizes: Sizes, pairs: "Sequence[Pair]", points: int, memory: int | None, device: torch.device) -> Plan:
@@ -115,31 +125,38 @@ def plan_scores(sizes: Sizes, pairs: "Sequence[Pair]", points: int, memory: int 
     def needed(tokens: int, at_once: int) -> int:
         return sizes.score_bytes(tokens, -(-tokens // longest), at_once)
 
-    return _plan(needed, longest, min(total, MAX_TOKENS_A_BATCH), lambda tokens: points, memory, device)
+    tokens, budget = _batch(lambda tokens: needed(tokens, 1), longest, min(total, MAX_TOKENS_A_BATCH), memory, device)
+    one, two = needed(tokens, 1), needed(tokens, 2)
+    at_once = min(1 + max(budget - one, 0) // (two - one), points)
+    return Plan(tokens, at_once, needed(tokens, at_once), budget)
 
 
 def plan_circuits(sizes: Sizes, pairs: "Sequence[Pair]", memory: int | None, device: torch.device) -> Plan:
-    """The same for circuits, which share a pass where batches are small."""
+    """The largest batch that fits; base runs are kept between calls where all of them take a third of the memory."""
     longest, total = _lengths(pairs)
+    keeps = sizes.base_bytes(total) <= (memory or DEFAULT_MEMORY) // 3
+
+    def bases(tokens: int) -> int:
+        return sizes.base_bytes(total if keeps else tokens)
 
     def needed(tokens: int, at_once: int) -> int:
-        return sizes.circuit_bytes(tokens, -(-tokens // longest), at_once)
+        return sizes.circuit_bytes(tokens, -(-tokens // longest), at_once) + bases(tokens)
 
-    def together(tokens: int) -> int:
-        return max(CIRCUIT_TOKENS // tokens, 1)
-
-    return _plan(needed, longest, min(total, CIRCUIT_TOKENS), together, memory, device)
+    tokens, budget = _batch(lambda tokens: needed(tokens, 1), longest, min(total, CIRCUIT_TOKENS), memory, device)
+    budget -= bases(tokens)
+    at_once = sizes.circuits_at_once(tokens, -(-tokens // longest), budget)
+    return Plan(tokens, at_once, needed(tokens, at_once), budget, keeps)
 
 
 def _lengths(pairs: "Sequence[Pair]") -> tuple[int, int]:
     return max(len(pair.clean) for pair in pairs), sum(len(pair.clean) for pair in pairs)
 
 
-def _plan(
-    needed: Callable[[int, int], int], longest: int, most: int, together: Callable[[int], int], memory: int | None,
-    device: torch.device,
-) -> Plan:  # fmt: skip
-    one = needed(longest, 1)
+def _batch(
+    needed: Callable[[int], int], longest: int, most: int, memory: int | None, device: torch.device
+) -> tuple[int, int]:
+    """Tokens of the largest batch that fits, at least one prompt's, and the bytes that may be used."""
+    one = needed(longest)
     if memory is not None and one > memory:
         raise HeadcountError(
             f"One prompt of {longest} tokens needs {show_bytes(one)} beyond the model, and {show_bytes(memory)} are"
@@ -152,12 +169,8 @@ def _plan(
             f" on {device}. Use shorter prompts, a smaller model, or a machine with more memory."
         )
     budget = memory or max(DEFAULT_MEMORY, one)
-    prompts = 1 + (budget - one) // (needed(2 * longest, 1) - one)
-    tokens = max(min(prompts * longest, most), longest)
-    whole = needed(tokens, 1)
-    at_once = 1 + max(budget - whole, 0) // (needed(tokens, 2) - whole)
-    at_once = min(at_once, together(tokens))
-    return Plan(tokens, at_once, needed(tokens, at_once))
+    prompts = 1 + (budget - one) // (needed(2 * longest) - one)
+    return max(min(prompts * longest, most), longest), budget
 
 
 def _free_memory(device: torch.device) -> int | None:
@@ -238,7 +251,7 @@ class Forecast:
                 lambda: plan_scores(self.sizes, many, 5, self.memory, nowhere),
             ),
             (
-                "a circuit", self.sizes.circuit_bytes(self.length, 1, 1),
+                "a circuit", self.sizes.circuit_bytes(self.length, 1, 1) + self.sizes.base_bytes(self.length),
                 lambda: plan_circuits(self.sizes, many, self.memory, nowhere),
             ),
         ]  # fmt: skip

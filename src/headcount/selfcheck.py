@@ -6,8 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from .circuits import CircuitMeter
 from .cuts import Filling, cut_heads, head_values, visit_heads
 from .models import Model
+from .models.wiring import has_edges
+from .tasks.pairs import Pair
 
 LENGTH = 12
 
@@ -29,6 +32,8 @@ def check(model: Model) -> Iterator[Verdict]:
     checks: list[Callable[[Model, Tensor, Tensor], tuple[bool, str]]] = [
         _same_logits, _same_last_logits, _all_from_other_run, _zero_is_zeroed_weight, _prefix_is_reused,
     ]  # fmt: skip
+    if has_edges(model):
+        checks.append(_edges_end_where_they_should)
     for test in checks:
         title = (test.__doc__ or "").strip()
         try:
@@ -97,6 +102,18 @@ def _prefix_is_reused(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[boo
     last = torch.full((3,), LENGTH - 1, device=clean.device)
     prefix = model.repeated_prefix(model.read_prefix(clean[:, :4]), 1)
     return _close(model.last_logits(clean, last), model.last_logits(clean[:, 4:], last - 4, prefix))
+
+
+def _edges_end_where_they_should(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[bool, str]:
+    """with all edges kept the clean run is back, with none the counterfactual run"""
+    pairs = [
+        Pair(tuple(a), tuple(b), (1,), (2,)) for a, b in zip(clean.tolist(), corrupt.tolist(), strict=True)
+    ]  # fmt: skip
+    meter = CircuitMeter(model, pairs)
+    every = torch.from_numpy(meter.wiring.graph.real)
+    found = torch.from_numpy(meter.measure(torch.stack([every, torch.zeros_like(every)]))["logit_diff"])
+    logits = torch.stack([model.logits(ids)[:, -1] for ids in (clean, corrupt)])
+    return _close((logits[..., 1] - logits[..., 2]).cpu(), found.to(logits.dtype))
 
 
 def _close(wanted: Tensor, got: Tensor) -> tuple[bool, str]:

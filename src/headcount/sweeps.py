@@ -44,6 +44,7 @@ def sweep(
     metric: str | None = None,
     positions: Positions = "all",
     readers: Readers = "kv-heads",
+    prune: bool = False,
     draws: int = 20,
     seed: int = 0,
     memory: int | None = None,
@@ -63,6 +64,7 @@ def sweep(
       share of the units needed that `precision` allows. Chance orders get one round of points. 0 leaves the grid as it
       is.
     - `fill`, `positions`: what a removed unit carries, and where (see `cuts.py`). `mean` is that of the train split.
+    - `prune`: for edges, measure circuits without their dangling edges; with counterfactual fill it is the same.
     - `draws`: how many random orders.
     - `memory`: bytes that may be used beyond the model, for edges.
     - `advance`: told how many prompts have been run. Without it a bar is shown in a terminal.
@@ -89,7 +91,7 @@ def sweep(
         "draws": len(orders), "seed": seed,
     }  # fmt: skip
     if isinstance(cut_up, Edges):
-        arguments["readers"] = cut_up.readers
+        arguments |= {"readers": cut_up.readers, "prune": prune}
     chance = order.startswith("chance")
     facts: dict[str, Any] = {
         "model": model.name, "task": task.name, "title": task.title, "units": cut_up.name,
@@ -101,7 +103,7 @@ def sweep(
     cost = points_to_measure(cut_up.name, total, ks, points, order, draws, mode) * len(task.test)
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · {order}")
-        meter = cut_up.meter(task, Cut(fill, positions, seed, memory), advance or bar.advance)
+        meter = cut_up.meter(task, Cut(fill, positions, seed, prune, memory), advance or bar.advance)
         curve = Curve(**facts, ks=tuple(grid), values=_measured(cut_up, meter, orders, grid, mode))
         rounds, at_once = (1, REFINE_AT_ONCE // 2) if chance else (total, REFINE_AT_ONCE)
         while threshold and rounds and (missing := around_crossing(curve, threshold, precision, at_once)):

@@ -35,6 +35,7 @@ class Cut:
     fill: str
     positions: Positions
     seed: int
+    prune: bool = False
     memory: int | None = None
 
 
@@ -113,7 +114,7 @@ class Edges:
             raise HeadcountError(f"Edges are cut at all positions; this is {cut.positions!r}.")
         return CircuitMeter(
             self.model, task.split("test"), fill=cut.fill, reference=task.train, readers=self.readers,
-            memory=cut.memory, advance=advance,
+            prune=cut.prune, memory=cut.memory, advance=advance,
         )  # fmt: skip
 
 

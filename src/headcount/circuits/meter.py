@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..graph import Readers
-from ..measure import KEPT_BYTES, Advance, Values, silent
+from ..measure import Advance, Values, silent
 from ..memory import Sizes, plan_circuits
 from ..metrics import MEASURED, measure_all
 from ..models import Model
@@ -37,36 +37,36 @@ class CircuitMeter:
     - `fill`: what removed edges carry: `counterfactual`, `zero`, `mean` (at each position) or `mean-global`.
     - `reference`: the prompts that means are taken over.
     - `readers`: who reads keys and values, `kv-heads` or `query-heads`.
+    - `prune`: take dangling edges out of circuits first, those of nodes that the input does not reach or that do not
+      reach the logits. With counterfactual fill they carry the counterfactual anyway, and change nothing.
     - `memory`: bytes that may be used beyond the model; `plan` says how much then runs at once.
     """
 
     def __init__(
         self, model: Model, pairs: Sequence[Pair], *, fill: str = "counterfactual", reference: Sequence[Pair] = (),
-        readers: Readers = "kv-heads", memory: int | None = None, advance: Advance = silent,
+        readers: Readers = "kv-heads", prune: bool = False, memory: int | None = None, advance: Advance = silent,
     ) -> None:  # fmt: skip
-        self.model, self.pairs, self.advance = model, pairs, advance
+        self.model, self.pairs, self.prune, self.advance = model, pairs, prune, advance
         self.wiring = find_wiring(model, readers)
-        self.plan = plan_circuits(Sizes.of_model(model, readers), pairs, memory, model.device)
+        self.sizes = Sizes.of_model(model, readers)
+        self.plan = plan_circuits(self.sizes, pairs, memory, model.device)
         self.filler = EdgeFiller.prepare(model, self.wiring, fill, pairs, reference, self.plan.tokens)
         self._bases: list[tuple[list[int], BaseRun]] | None = None
 
     @torch.no_grad()
-    def measure(self, keeps: Tensor, *, prune: bool = False) -> Values:
-        """Metric -> [circuit, pair]; `keeps` is [circuit, writer, reader], True for edges in the circuit.
-
-        `prune`: without dangling edges first, those of nodes that the input does not reach or that do not reach the
-        logits. With counterfactual fill they carry the counterfactual anyway, so they never cost anything.
-        """
+    def measure(self, keeps: Tensor) -> Values:
+        """Metric -> [circuit, pair]; `keeps` is [circuit, writer, reader], True for edges in the circuit."""
         values = {name: np.empty((len(keeps), len(self.pairs))) for name in MEASURED}
         graph = self.wiring.graph
-        if prune or self.filler.is_counterfactual:
+        if self.prune or self.filler.is_counterfactual:
             keeps = torch.from_numpy(np.stack([graph.pruned(keep) for keep in keeps.cpu().numpy()]))
         keeps = keeps & torch.from_numpy(graph.real)
         # Circuits of about one size run together.
         by_size = keeps.flatten(1).sum(1).argsort(stable=True)
         with self.wiring.ungrouped():
             for indices, base in self._base_runs():
-                at_once = self.plan.at_once * max(self.plan.tokens // base.ids.numel(), 1)
+                at_once = self.sizes.circuits_at_once(base.ids.numel(), len(indices), self.plan.budget)
+                at_once = min(at_once, len(keeps))
                 # The same memory for all runs: fresh pages cost a CPU a tenth of a forward pass.
                 room = base.input_change.new_empty((1 + len(graph.writers)) * at_once * base.input_change.numel())
                 for some in by_size.split(at_once):
@@ -76,16 +76,14 @@ class CircuitMeter:
         return values
 
     def _base_runs(self) -> Iterable[tuple[list[int], BaseRun]]:
-        """Kept between calls where they are small enough."""
+        """Kept between calls where the plan says so."""
         if self._bases is not None:
             return self._bases
         made = (
             (indices, self.filler.base_run(self.model, self.wiring, batch))
             for indices, batch in batches(self.pairs, self.model.device, self.plan.tokens)
         )
-        # A base run holds about eight numbers for each of the stream's, in every layer.
-        size = 8 * len(self.wiring.layers) * self.wiring.width * self.model.hf.dtype.itemsize
-        if sum(len(pair.clean) for pair in self.pairs) * size > KEPT_BYTES:
+        if not self.plan.keeps_bases:
             return made
         self._bases = list(made)
         return self._bases

@@ -49,6 +49,7 @@ GEMMA = Wires(mlp_norm="pre_feedforward_layernorm", mlp_out="post_feedforward_la
 WIRES: dict[str, Wires] = {
     "gpt2": _fused("attn.c_attn", "blocks", attention_norm="ln_1", mlp_norm="ln_2"),
     "gpt_neox": _fused("attention.query_key_value", "by head", parallel=lambda config: config.use_parallel_residual),
+    "gptj": Wires("ln_1", "attn.q_proj", "attn.k_proj", "attn.v_proj", mlp_norm="ln_1", parallel=lambda config: True),
     "opt": Wires("self_attn_layer_norm", mlp_norm="final_layer_norm", mlp_in="fc1", mlp_out="fc2"),
     "phi3": _fused("self_attn.qkv_proj", "blocks"),
     "olmo2": Wires(attention_norm=None, mlp_norm=None, mlp_out="post_feedforward_layernorm"),
@@ -206,6 +207,15 @@ def graph_of_config(config: Any, model_type: str, n_layers: int, n_heads: int, r
         )
     n_kv = n_heads if readers == "query-heads" else _kv_heads(text, n_heads)
     return Graph(n_layers, n_heads, n_kv, bool(wires.parallel(text)))
+
+
+def has_edges(model: Model) -> bool:
+    """Whether the edges of a model's family are known."""
+    try:
+        find_graph(model)
+    except HeadcountError:
+        return False
+    return True
 
 
 def _kv_heads(text_config: Any, n_heads: int) -> int:

@@ -189,6 +189,7 @@ class _PanelWork:
             "threshold": panel.threshold, "precision": panel.precision, "fill": panel.fill,
             "positions": panel.positions,
             "metric": self.task.metric, "draws": panel.draws, "seed": panel.seed, **self._of_edges(),
+            **({"prune": panel.prune} if panel.units == "edges" else {}),
         }  # fmt: skip
         bar.describe(f"{self.model.name} · {self.task.name} · {order}")
         found = ledger.result(

@@ -28,6 +28,8 @@ class Panel:
     positions: str = "all"
     readers: str = "kv-heads"
     """For edges: who reads keys and values, the model's KV heads or every query head."""
+    prune: bool = False
+    """For edges: measure circuits without dangling edges."""
     metric: str = ""
     """The task's own by default."""
     threshold: float = 0.9
@@ -49,6 +51,7 @@ SCALARS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("threshold", "precision"), (int, float)),
     **dict.fromkeys(("n", "points", "draws", "steps", "seed"), (int,)),
 }
+FLAGS = ("prune",)
 CHOICES = {
     "units": ("heads", "edges"),
     "readers": ("kv-heads", "query-heads"),
@@ -180,6 +183,8 @@ def _wanted_type(key: str, value: Any) -> str | None:
     if key == "ks":
         right = isinstance(value, str) or (isinstance(value, list) and all(type(k) is int for k in value))
         wanted = "the name of a grid or a list of whole numbers"
+    elif key in FLAGS:
+        right, wanted = isinstance(value, bool), "true or false"
     elif key in LISTS:
         right = isinstance(value, list) and bool(value) and all(isinstance(entry, LISTS[key]) for entry in value)
         wanted = "a list of texts that is not empty"
@@ -197,6 +202,8 @@ def _fixed(name: str) -> str:
 def _toml(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
         return f'"{escaped}"'
