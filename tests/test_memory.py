@@ -31,10 +31,10 @@ def test_well_known_models(name, readers, edges, weights):
 
 
 def test_seven_billion_parameters_fit_by_design():
-    """One prompt of 20 tokens: a gigabyte beyond the weights, where writers x readers x d would be 1,000 times that."""
+    """One prompt of 20 tokens: 1.3 GB beyond the weights, where writers x readers x d would be 1,000 times that."""
     for name in ("llama-3.1-8b", "olmo-7b"):
         sizes = hc.forecast(name).sizes
-        assert sizes.score_bytes(20, 1, 1) < 1.1e9
+        assert sizes.score_bytes(20, 1, 1, 5) < 1.4e9
         assert sizes.circuit_bytes(20, 1, 1) + sizes.base_bytes(20) < 0.6e9
 
 
@@ -63,8 +63,8 @@ def test_the_batch_grows_with_the_memory_and_never_beyond_it():
     for memory in (500_000, 1_000_000, 4_000_000, 64_000_000):
         plan = plan_scores(sizes, many, 5, memory, CPU)
         assert plan.bytes <= memory
-        assert before <= plan.tokens * plan.at_once
-        before = plan.tokens * plan.at_once
+        assert before <= plan.tokens
+        before = plan.tokens
     assert plan.at_once == 5
 
 
@@ -76,6 +76,7 @@ def test_what_gpt2_small_needs_at_eight_prompts_stays_below_half_a_gigabyte():
     for plan in (plan_scores(sizes, eight, 5, None, CPU), plan_circuits(sizes, eight, None, CPU)):
         assert plan.tokens == 128
         assert plan.bytes <= DEFAULT_MEMORY
+        assert plan.at_once >= 2
 
 
 def test_too_little_memory_for_one_prompt():

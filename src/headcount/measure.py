@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .cuts import Fill, Filler, Filling, Positions, cut_heads
-from .metrics import MEASURED, measure_all
+from .metrics import MEASURED, Reference, measure_all
 from .models import Model
 from .tasks.pairs import Batch, Pair, batches
 
@@ -92,8 +92,8 @@ class _ReadyBatch:
     prefix: Any
     filling: Filling
     where: Tensor | Literal["all"]
-    uncut: Tensor
-    """Logits of the whole model, for KL."""
+    uncut: Reference
+    """The whole model's prediction, for KL."""
 
     @classmethod
     def of(cls, model: Model, indices: list[int], batch: Batch, filler: Filler, positions: Positions) -> "_ReadyBatch":
@@ -106,7 +106,7 @@ class _ReadyBatch:
             indices, batch, ids[:, start:], batch.last - start, prefix,
             filling=filler.filling(model, indices, batch).from_position(start),
             where="all" if where is None else where[:, start:],
-            uncut=model.last_logits(ids[:, start:], batch.last - start, past),
+            uncut=Reference.of(model.last_logits(ids[:, start:], batch.last - start, past)),
         )  # fmt: skip
 
     def measure(self, model: Model, keep: Tensor) -> dict[str, Tensor]:
@@ -115,8 +115,7 @@ class _ReadyBatch:
         past = None if self.prefix is None else model.repeated_prefix(self.prefix, copies)
         with cut_heads(model, keep, self.filling, self.where):
             logits = model.last_logits(self.ids.repeat(copies, 1), self.last.repeat(copies), past)
-        measured = measure_all(logits, self.batch.repeated(copies), self.uncut.repeat(copies, 1))
-        return {name: value.view(copies, -1) for name, value in measured.items()}
+        return measure_all(logits, self.batch, self.uncut)
 
 
 def answer_positions(batch: Batch) -> Tensor:

@@ -1,15 +1,18 @@
 """How much memory the analysis of edges needs beyond the model, told before it runs, from the model's config alone.
 
-Per token, in numbers of the model's type (d the width of the stream, W writers, R readers of a layer):
+Per token, in numbers of the model's type (L layers, stream of width d, W writers, R readers of a layer):
 
-    what all writers wrote                          W · d
-    gradients of one layer's readers                R · d
-    activations that a backward pass keeps          layers · (12 d + 4 q + 4 kv + 6 m)   for each gradient point
-    a base run                                      layers · 8 d
+    scores      what all writers wrote                           W d
+                gradients of one layer's readers                 R d
+                what a backward pass keeps, a gradient point     L (6 d + 2 (q + 2 kv) + 3 m), 2 m if not gated
+                norms' directions, a gradient point              (2 L + 1) (2 d + W)
+                both ends of the path                            3 L (q + d)
+    circuits    what all writers wrote, a circuit                W d
+                a base run                                       8 L d
 
-with q and kv the features of queries, and of keys or values, and m those of the MLP. The last two are measured, rounded
-up (`benchmarks/` shows the peaks). Nothing of size tokens x W x readers is ever made, so this grows with the number of
-nodes, not of edges.
+with q and kv the features of queries and of keys or values, and m those of the MLP; and a fifth more, which holds what
+was measured (`benchmarks/` shows the peaks). Nothing of size tokens x W x readers is ever made, so this grows with the
+number of nodes, not of edges.
 """
 
 import re
@@ -22,7 +25,7 @@ import torch
 
 from .errors import HeadcountError, did_you_mean
 from .graph import Graph, Readers
-from .models.wiring import graph_of_config
+from .models.wiring import WIRES, graph_of_config
 from .tasks.pairs import Pair
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 DEFAULT_MEMORY = 2**29
 """Bytes beyond the model, unless the user says otherwise. Fixed, not read off the machine, so that runs can be repeated
 bit for bit; more would not be faster on a CPU."""
+MARGIN = 1.2
 MAX_TOKENS_A_BATCH = 1024
 CIRCUIT_TOKENS = 512
 """Circuits share a forward pass up to this many tokens. More would not be faster."""
@@ -50,6 +54,8 @@ class Sizes:
     query_features: int
     kv_features: int
     mlp_features: int
+    gated: bool
+    """Whether the MLP multiplies two projections."""
     vocabulary: int
     itemsize: int
 
@@ -67,24 +73,25 @@ class Sizes:
             ),
             4 * width,
         )
-        return cls(graph, width, heads * head_size, graph.n_kv_heads * head_size, mlp, int(text.vocab_size), itemsize)
+        return cls(
+            graph, width, query_features=heads * head_size, kv_features=graph.n_kv_heads * head_size, mlp_features=mlp,
+            gated=WIRES[config.model_type].gated, vocabulary=int(text.vocab_size), itemsize=itemsize,
+        )  # fmt: skip
 
     @classmethod
     def of_model(cls, model: "Model", readers: Readers) -> "Sizes":
         return cls.of_config(model.hf.config, readers, model.hf.dtype.itemsize)
 
-    @property
-    def activations(self) -> int:
-        """Numbers that a backward pass keeps, for one token of one gradient point."""
-        features = 12 * self.width + 4 * self.query_features + 4 * self.kv_features + 6 * self.mlp_features
-        return self.graph.n_layers * features
-
-    def score_bytes(self, tokens: int, prompts: int, points: int) -> int:
-        """Peak of EAP, with so many gradient points in one pass."""
-        written = (len(self.graph.writers) + self.graph.readers_a_layer) * self.width
-        logits = 3 * points * prompts * self.vocabulary
-        folded = self.width * (self.query_features + 2 * self.kv_features)
-        return self.itemsize * (tokens * (written + points * self.activations) + logits + folded)
+    def score_bytes(self, tokens: int, prompts: int, at_once: int, points: int) -> int:
+        """Peak of EAP with so many gradient points, some of them in one pass."""
+        layers, writers, width = self.graph.n_layers, len(self.graph.writers), self.width
+        projected = self.query_features + 2 * self.kv_features
+        written = (writers + self.graph.readers_a_layer) * width
+        kept = at_once * layers * (6 * width + 2 * projected + (3 if self.gated else 2) * self.mlp_features)
+        directions = points * (2 * layers + 1) * (2 * width + writers)
+        ends = 3 * layers * (self.query_features + width)
+        fixed = 3 * at_once * prompts * self.vocabulary + width * projected
+        return int(MARGIN * self.itemsize * (tokens * (written + kept + directions + ends) + fixed))
 
     def circuit_bytes(self, tokens: int, prompts: int, circuits: int) -> int:
         """Peak of evaluating circuits, so many in one pass, beside their base runs."""
@@ -123,7 +130,7 @@ def plan_scores(sizes: Sizes, pairs: "Sequence[Pair]", points: int, memory: int 
     longest, total = _lengths(pairs)
 
     def needed(tokens: int, at_once: int) -> int:
-        return sizes.score_bytes(tokens, -(-tokens // longest), at_once)
+        return sizes.score_bytes(tokens, -(-tokens // longest), at_once, points)
 
     tokens, budget = _batch(lambda tokens: needed(tokens, 1), longest, min(total, MAX_TOKENS_A_BATCH), memory, device)
     one, two = needed(tokens, 1), needed(tokens, 2)
@@ -247,7 +254,7 @@ class Forecast:
         nowhere = torch.device("meta")
         jobs: list[tuple[str, int, Callable[[], Plan]]] = [
             (
-                "EAP, EAP-IG", self.sizes.score_bytes(self.length, 1, 1),
+                "EAP-IG, 5 steps", self.sizes.score_bytes(self.length, 1, 1, 5),
                 lambda: plan_scores(self.sizes, many, 5, self.memory, nowhere),
             ),
             (

@@ -5,6 +5,7 @@ sums.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -23,13 +24,12 @@ def logit_diff(logits: Tensor, batch: Batch) -> Tensor:
 
 def prob_diff(logits: Tensor, batch: Batch) -> Tensor:
     """Probability of the right tokens together - that of the wrong tokens together."""
-    log_probs = logits.log_softmax(-1)
-    return _log_mass(log_probs, batch.answers).exp() - _log_mass(log_probs, batch.wrongs).exp()
+    return _prob_diff(logits.log_softmax(-1), batch)
 
 
 def log_prob(logits: Tensor, batch: Batch) -> Tensor:
     """Log of the probability of the right tokens together."""
-    return _log_mass(logits.log_softmax(-1), batch.answers)
+    return _log_prob(logits.log_softmax(-1), batch)
 
 
 def accuracy(logits: Tensor, batch: Batch) -> Tensor:
@@ -66,17 +66,52 @@ def metric_named(name: str) -> Metric:
     return METRICS[name]
 
 
-def kl_divergence(logits: Tensor, uncut: Tensor) -> Tensor:
-    """KL(uncut model || cut model) over the whole vocabulary, in nats, [pair]."""
-    reference = uncut.log_softmax(-1)
-    return (reference.exp() * (reference - logits.log_softmax(-1))).sum(-1)
+@dataclass(frozen=True)
+class Reference:
+    """What KL is taken against: the whole model's prediction, made ready once for many cuts."""
+
+    log_probs: Tensor
+    """[pair, vocabulary]."""
+    probs: Tensor
+
+    @classmethod
+    def of(cls, logits: Tensor) -> "Reference":
+        log_probs = _precise(logits).log_softmax(-1)
+        return cls(log_probs, log_probs.exp())
+
+    def kl(self, log_probs: Tensor) -> Tensor:
+        """KL(uncut model || cut model) over the whole vocabulary, in nats, [cut, pair]."""
+        divergence: Tensor = torch.linalg.vecdot(self.probs, self.log_probs - log_probs)
+        return divergence
 
 
-def measure_all(logits: Tensor, batch: Batch, uncut: Tensor) -> dict[str, Tensor]:
-    """Every metric of one pass, computed in float32 or better."""
-    logits, uncut = (tensor.float() if tensor.element_size() < 4 else tensor for tensor in (logits, uncut))
-    values = {name: metric(logits, batch) for name, metric in METRICS.items()}
-    return {**values, "kl": kl_divergence(logits, uncut)}
+def measure_all(logits: Tensor, batch: Batch, uncut: Reference) -> dict[str, Tensor]:
+    """Every metric of one pass, [cut, pair], computed in float32 or better. Rows of the logits are the batch's pairs,
+    once for each cut."""
+    logits = _precise(logits)
+    copies = len(logits) // len(batch)
+    repeated = batch.repeated(copies)
+    log_probs = logits.log_softmax(-1)
+    values = {name: METRICS[name](logits, repeated) for name in LISTED_TOKENS_ONLY}
+    values |= {name: of_log_probs(log_probs, repeated) for name, of_log_probs in OF_LOG_PROBS.items()}
+    found = {name: value.view(copies, -1) for name, value in values.items()}
+    return {**found, "kl": uncut.kl(log_probs.view(copies, len(batch), -1))}
+
+
+def _precise(logits: Tensor) -> Tensor:
+    return logits.float() if logits.element_size() < 4 else logits
+
+
+def _prob_diff(log_probs: Tensor, batch: Batch) -> Tensor:
+    return _log_mass(log_probs, batch.answers).exp() - _log_mass(log_probs, batch.wrongs).exp()
+
+
+def _log_prob(log_probs: Tensor, batch: Batch) -> Tensor:
+    return _log_mass(log_probs, batch.answers)
+
+
+OF_LOG_PROBS: dict[str, Metric] = {"prob_diff": _prob_diff, "log_prob": _log_prob}
+"""The other metrics, from log-probabilities."""
 
 
 def _best(logits: Tensor, ids: Tensor) -> Tensor:

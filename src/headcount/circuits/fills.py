@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ..cuts import Fill
 from ..errors import HeadcountError
 from ..measure import first_reached
+from ..metrics import Reference
 from ..models import Model
 from ..models.wiring import Wiring
 from ..tasks.pairs import Batch, Pair, batches
@@ -44,8 +45,8 @@ class BaseRun:
     """What an edge outside the circuit carries; what was written, for counterfactual fill."""
     input_change: Tensor
     """What the embedding of the clean prompts writes more than the fill, [token, d]."""
-    uncut: Tensor
-    """Logits of the whole model on the clean prompts, for KL."""
+    uncut: Reference
+    """The whole model's prediction on the clean prompts, for KL."""
 
     @property
     def answers(self) -> Tensor:
@@ -108,7 +109,7 @@ class EdgeFiller:
         change = clean.attention_stream[0] - base.attention_stream[0]
         return BaseRun.of(
             batch, start, prefix, base, wiring, fill=base.written(wiring), input_change=change.flatten(0, -2),
-            uncut=uncut,
+            uncut=Reference.of(uncut),
         )  # fmt: skip
 
     def _own(self, model: Model, wiring: Wiring, batch: Batch) -> BaseRun:
@@ -120,7 +121,7 @@ class EdgeFiller:
         streams = _without(model, wiring, clean, change)
         with _every_reader_sees(wiring, streams), traced(model, wiring, batch.last) as base:
             model.run(batch.clean)
-        return BaseRun.of(batch, 0, None, base, wiring, fill=fill, input_change=change.input, uncut=uncut)
+        return BaseRun.of(batch, 0, None, base, wiring, fill=fill, input_change=change.input, uncut=Reference.of(uncut))
 
     def _of(self, written: Written, batch: Batch) -> Written:
         """The fill of every token of a batch."""
@@ -177,7 +178,7 @@ def _means(
     sums: list[Tensor] = []
     count = torch.zeros(length, dtype=torch.float64)
     for _, batch in batches(pairs, model.device, max_tokens):
-        with wiring.ungrouped(), traced(model, wiring) as trace:
+        with wiring.readied(), traced(model, wiring) as trace:
             model.run(batch.clean)
         real = torch.arange(batch.length, device=model.device) <= batch.last[:, None]
         count[: batch.length] += real.sum(0).cpu()

@@ -63,7 +63,7 @@ class CircuitMeter:
         keeps = keeps & torch.from_numpy(graph.real)
         # Circuits of about one size run together.
         by_size = keeps.flatten(1).sum(1).argsort(stable=True)
-        with self.wiring.ungrouped():
+        with self.wiring.readied():
             for indices, base in self._base_runs():
                 at_once = self.sizes.circuits_at_once(base.ids.numel(), len(indices), self.plan.budget)
                 at_once = min(at_once, len(keeps))
@@ -95,5 +95,4 @@ def _run(model: Model, wiring: Wiring, base: BaseRun, keep: Tensor, room: Tensor
     past = None if base.prefix is None else model.repeated_prefix(base.prefix, copies)
     with only_kept_edges(model, wiring, base, keep, room):
         logits = model.last_logits(base.ids.repeat(copies, 1), base.last.repeat(copies), past)
-    measured = measure_all(logits, base.batch.repeated(copies), base.uncut.repeat(copies, 1))
-    return {name: value.view(copies, -1) for name, value in measured.items()}
+    return measure_all(logits, base.batch, base.uncut)

@@ -7,11 +7,12 @@ has to be listed here; one that is not still works for heads.
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
+from transformers.activations import NewGELUActivation
 
 from ..errors import HeadcountError
 from ..graph import READERS, ROLES, Graph, Readers, Role
@@ -36,6 +37,8 @@ class Wires:
     """The module whose input the MLP reads."""
     mlp_out: str = "mlp"
     """The module whose output is added to the stream."""
+    gated: bool = True
+    """Whether the MLP multiplies two projections of its input."""
     parallel: Callable[[Any], bool] = lambda config: False
 
 
@@ -132,22 +135,26 @@ class Wiring:
     final_norm: NormParts
     n_kv_heads: int
     """Of the model; the graph has more where query heads read."""
+    gelus: tuple[nn.Module, ...]
+    """Activations that are written out in elementary steps."""
 
     @property
     def width(self) -> int:
         return len(self.final_norm.gain)
 
     @contextmanager
-    def ungrouped(self) -> Iterator[None]:
-        """Keys and values written out once for each query head, where the graph counts them so; else nothing happens.
+    def readied(self) -> Iterator[None]:
+        """The model made ready for runs of edges, while the block lasts. What it computes stays the same.
 
-        Every query head then has a key and a value of its own, so that each can be changed alone. What the model
-        computes stays the same.
+        Where the graph counts keys and values by query head, they are written out once for each, so that each can be
+        changed alone. GPT-2's GELU, eight steps that each keep a tensor for the backward pass, becomes one.
         """
-        if self.graph.n_kv_heads == self.n_kv_heads:
-            yield
-            return
         with ExitStack() as stack:
+            for gelu in self.gelus:
+                stack.enter_context(stand_in(gelu, partial(nn.functional.gelu, approximate="tanh")))
+            if self.graph.n_kv_heads == self.n_kv_heads:
+                yield
+                return
             for layer in self.layers:
                 for module in layer.modules:
                     stack.enter_context(stand_in(module, _written_out(layer, module)))
@@ -256,7 +263,8 @@ def find_wiring(model: Model, readers: Readers = "kv-heads") -> Wiring:
             )
         )
     assert anatomy.final_norm is not None
-    return Wiring(graph, tuple(layers), NormParts.probe(anatomy.final_norm, like), n_kv)
+    gelus = tuple(module for module in model.hf.modules() if isinstance(module, NewGELUActivation))
+    return Wiring(graph, tuple(layers), NormParts.probe(anatomy.final_norm, like), n_kv, gelus)
 
 
 def _rows(graph: Graph, size: int, layout: str, role: Role) -> Tensor:

@@ -61,7 +61,7 @@ def _attribute(model: Model, pairs: Sequence[Pair], settings: Settings, shares: 
     plan = plan_scores(Sizes.of_model(model, settings.readers), pairs, len(shares), settings.memory, model.device)
     together = [shares[first : first + plan.at_once] for first in range(0, len(shares), plan.at_once)]
     for _, batch in batches(pairs, model.device, plan.tokens):
-        with wiring.ungrouped(), model.frozen():
+        with wiring.readied(), model.frozen():
             scores += _score_batch(model, wiring, batch, settings.metric, together).cpu().double()
         settings.advance(forwards * len(batch))
     return scores / len(pairs)
