@@ -52,6 +52,7 @@ class CircuitMeter:
         self.plan = plan_circuits(self.sizes, pairs, memory, model.device)
         self.filler = EdgeFiller.prepare(model, self.wiring, fill, pairs, reference, self.plan.tokens)
         self._bases: list[tuple[list[int], BaseRun]] | None = None
+        self._room: Tensor | None = None
 
     @torch.no_grad()
     def measure(self, keeps: Tensor) -> Values:
@@ -67,13 +68,18 @@ class CircuitMeter:
             for indices, base in self._base_runs():
                 at_once = self.sizes.circuits_at_once(base.ids.numel(), len(indices), self.plan.budget)
                 at_once = min(at_once, len(keeps))
-                # The same memory for all runs: fresh pages cost a CPU a tenth of a forward pass.
-                room = base.input_change.new_empty((1 + len(graph.writers)) * at_once * base.input_change.numel())
+                room = self._room_for((1 + len(graph.writers)) * at_once * base.input_change.numel(), base.input_change)
                 for some in by_size.split(at_once):
                     for name, value in _run(self.model, self.wiring, base, keeps[some], room).items():
                         values[name][np.ix_(some.numpy(), indices)] = value.cpu().double().numpy()
                     self.advance(len(some) * len(indices))
         return values
+
+    def _room_for(self, numbers: int, like: Tensor) -> Tensor:
+        """The same memory for all runs and calls: fresh pages cost a CPU a tenth of a forward pass."""
+        if self._room is None or self._room.numel() < numbers:
+            self._room = like.new_empty(numbers)
+        return self._room
 
     def _base_runs(self) -> Iterable[tuple[list[int], BaseRun]]:
         """Kept between calls where the plan says so."""

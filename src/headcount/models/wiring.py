@@ -50,10 +50,14 @@ LLAMA = Wires()
 GEMMA = Wires(mlp_norm="pre_feedforward_layernorm", mlp_out="post_feedforward_layernorm")
 
 WIRES: dict[str, Wires] = {
-    "gpt2": _fused("attn.c_attn", "blocks", attention_norm="ln_1", mlp_norm="ln_2"),
-    "gpt_neox": _fused("attention.query_key_value", "by head", parallel=lambda config: config.use_parallel_residual),
-    "gptj": Wires("ln_1", "attn.q_proj", "attn.k_proj", "attn.v_proj", mlp_norm="ln_1", parallel=lambda config: True),
-    "opt": Wires("self_attn_layer_norm", mlp_norm="final_layer_norm", mlp_in="fc1", mlp_out="fc2"),
+    "gpt2": _fused("attn.c_attn", "blocks", attention_norm="ln_1", mlp_norm="ln_2", gated=False),
+    "gpt_neox": _fused(
+        "attention.query_key_value", "by head", gated=False, parallel=lambda config: config.use_parallel_residual
+    ),
+    "gptj": Wires(
+        "ln_1", "attn.q_proj", "attn.k_proj", "attn.v_proj", mlp_norm="ln_1", gated=False, parallel=lambda config: True
+    ),
+    "opt": Wires("self_attn_layer_norm", mlp_norm="final_layer_norm", mlp_in="fc1", mlp_out="fc2", gated=False),
     "phi3": _fused("self_attn.qkv_proj", "blocks"),
     "olmo2": Wires(attention_norm=None, mlp_norm=None, mlp_out="post_feedforward_layernorm"),
     **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "olmo", "gemma"), LLAMA),
