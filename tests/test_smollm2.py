@@ -92,3 +92,19 @@ def test_fewer_than_half_of_its_heads_do_ioi_and_chance_needs_clearly_more(model
     assert top.units_needed(0.9).value < half
     chance = hc.sweep(model, task, keep="chance", ks=[half, 200], draws=3, threshold=0)
     assert np.all(chance.band().value[1:-1] < 0.6)
+
+
+@pytest.mark.slow
+def test_a_few_edges_carry_ioi_and_half_of_them_by_chance_do_not():
+    model = hc.load("smollm2")
+    task = hc.task("ioi", model, n=24, seed=0)
+    scores = hc.score(model, task, "eap-ig")
+    assert scores.graph.n_edges == 70_651
+    assert hc.forecast("smollm2").sizes.graph == scores.graph
+    few = int(0.02 * scores.graph.n_edges)
+    best = hc.sweep(model, task, scores, keep="signed", ks=[few], threshold=0).band().value
+    assert best[1] > 0.5
+    chance = hc.sweep(model, task, units="edges", keep="chance", draws=2, ks=[35_000], threshold=0).band().value
+    assert abs(chance[1]) < 0.3
+    whole = hc.sweep(model, task, scores, ks=[], threshold=0)
+    assert whole.band("kl").value[-1] < 1e-4  # all edges kept: the model itself

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,41 +39,26 @@ class Cut:
     memory: int | None = None
 
 
-class Units(Protocol):
-    name: str
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Of a mask."""
-
-    @property
-    def places(self) -> Places:
-        """Of all units, in order."""
-
-    @property
-    def layers(self) -> NDArray[np.intp]:
-        """Of all units: chance orders can be matched to it."""
-
-    def names(self, places: Places) -> tuple[str, ...]: ...
-
-    def meter(self, task: Task, cut: Cut, advance: Advance) -> Measures: ...
-
-
 @dataclass(frozen=True)
 class Heads:
+    """Every head; edges have the same members."""
+
     model: Model
     name: str = "heads"
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Of a mask."""
         return self.model.n_layers, self.model.n_heads
 
     @property
     def places(self) -> Places:
+        """Of all units, in order."""
         return np.arange(self.model.head_count)
 
     @property
     def layers(self) -> NDArray[np.intp]:
+        """Of all units, for chance orders that are matched to it."""
         return self.places // self.model.n_heads
 
     def names(self, places: Places) -> tuple[str, ...]:
@@ -171,7 +156,9 @@ def chance_orders(units: Heads | Edges, draws: int, seed: int, like: Places | No
     return drawn
 
 
-def masks(units: Heads | Edges, orders: Sequence[Places], points: Sequence[tuple[int, int]], keep: bool) -> Any:
+def masks(
+    units: Heads | Edges, orders: Sequence[Places], points: Sequence[tuple[int, int]], keep: bool
+) -> NDArray[np.bool_]:
     """[point, row, column]: the first k of an order kept, or all but them; a point is (which order, k)."""
     found = np.zeros((len(points), units.shape[0] * units.shape[1]), dtype=bool)
     if not keep:
