@@ -93,6 +93,11 @@ class Sizes:
         fixed = 3 * at_once * prompts * self.vocabulary + width * projected
         return int(MARGIN * self.itemsize * (tokens * (written + kept + directions + ends) + fixed))
 
+    def points_at_once(self, tokens: int, prompts: int, points: int, budget: int) -> int:
+        """How many gradient points of a batch share a pass: as many as fit."""
+        one, two = (self.score_bytes(tokens, prompts, at_once, points) for at_once in (1, 2))
+        return min(1 + max(budget - one, 0) // (two - one), points)
+
     def circuit_bytes(self, tokens: int, prompts: int, circuits: int) -> int:
         """Peak of evaluating circuits, so many in one pass, beside their base runs."""
         written = circuits * (1 + len(self.graph.writers)) * self.width
@@ -133,8 +138,7 @@ def plan_scores(sizes: Sizes, pairs: "Sequence[Pair]", points: int, memory: int 
         return sizes.score_bytes(tokens, -(-tokens // longest), at_once, points)
 
     tokens, budget = _batch(lambda tokens: needed(tokens, 1), longest, min(total, MAX_TOKENS_A_BATCH), memory, device)
-    one, two = needed(tokens, 1), needed(tokens, 2)
-    at_once = min(1 + max(budget - one, 0) // (two - one), points)
+    at_once = sizes.points_at_once(tokens, -(-tokens // longest), points, budget)
     return Plan(tokens, at_once, needed(tokens, at_once), budget)
 
 

@@ -23,7 +23,7 @@ which is t · (query - its value at x̂ = 0), all in head space. For several gra
 the large product is done once, and the points share a forward and a backward pass.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -39,6 +39,9 @@ from ..models.norms import NormParts
 from ..models.wiring import Projection, Wiring, find_wiring
 from ..tasks.pairs import Batch, Pair, batches
 from .method import Settings
+
+Together = Callable[[int, int], list[list[float]]]
+"""(tokens, prompts) of a batch -> the gradient points of each pass."""
 
 
 def eap(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
@@ -58,8 +61,14 @@ def _attribute(model: Model, pairs: Sequence[Pair], settings: Settings, shares: 
     wiring = find_wiring(model, settings.readers)
     scores = torch.zeros(len(wiring.graph.writers), len(wiring.graph.readers), dtype=torch.float64)
     forwards = 2 * len(shares) + len({0.0, 1.0} - set(shares))
-    plan = plan_scores(Sizes.of_model(model, settings.readers), pairs, len(shares), settings.memory, model.device)
-    together = [shares[first : first + plan.at_once] for first in range(0, len(shares), plan.at_once)]
+    sizes = Sizes.of_model(model, settings.readers)
+    plan = plan_scores(sizes, pairs, len(shares), settings.memory, model.device)
+
+    def together(tokens: int, prompts: int) -> list[list[float]]:
+        """The points of each pass."""
+        at_once = sizes.points_at_once(tokens, prompts, len(shares), plan.budget)
+        return [shares[first : first + at_once] for first in range(0, len(shares), at_once)]
+
     for _, batch in batches(pairs, model.device, plan.tokens):
         with wiring.readied(), model.frozen():
             scores += _score_batch(model, wiring, batch, settings.metric, together).cpu().double()
@@ -67,16 +76,17 @@ def _attribute(model: Model, pairs: Sequence[Pair], settings: Settings, shares: 
     return scores / len(pairs)
 
 
-def _score_batch(model: Model, wiring: Wiring, batch: Batch, metric: str, together: list[list[float]]) -> Tensor:
-    """Summed over the pairs of a batch, [writer, reader]; `together` are the points of each pass."""
+def _score_batch(model: Model, wiring: Wiring, batch: Batch, metric: str, together: Together) -> Tensor:
+    """Summed over the pairs of a batch, [writer, reader]; `together` says which points share a pass."""
     # Before the first token in which the prompts differ, writers write the same in both, so nothing is scored there.
     start = first_reached(batch, Fill.parse("counterfactual"), None)
     prefix = model.read_prefix(batch.clean[:, :start]) if start else None
     clean, corrupt, last = batch.clean[:, start:], batch.corrupt[:, start:], batch.last - start
-    points = sum(map(len, together))
+    passes = together(clean.numel(), len(batch))
+    points = sum(map(len, passes))
     written: dict[float, Written] = {}
     readings: list[_Reading] = []
-    for shares in together:
+    for shares in passes:
         copies = len(shares)
         past = None if prefix is None else model.repeated_prefix(prefix, copies)
         with (
