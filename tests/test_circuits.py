@@ -153,6 +153,21 @@ def test_every_fill_is_what_it_is_by_hand(fill, share):
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("family", ["gpt2", "opt"])
+def test_with_no_edges_and_zeros_the_logits_see_nothing_but_positions_and_biases(family):
+    model, pair = tiny(family, torch.float64), TASK.test[0]
+    _, trace = run(model, torch.tensor([pair.clean]))
+    inner = model.hf.transformer if family == "gpt2" else model.hf.model.decoder
+    biases = sum(projection.bias for projection in model.anatomy.out_projections)
+    positions = trace.attention_stream[0][0, -1] - inner.get_input_embeddings()(torch.tensor(pair.clean[-1]))
+    final = inner.ln_f if family == "gpt2" else inner.final_layer_norm
+    logits = model.hf.lm_head(final(positions + biases))
+    meter = CircuitMeter(model, [pair], fill="zero")
+    found = meter.measure(torch.zeros(1, *meter.wiring.graph.real.shape, dtype=torch.bool))["logit_diff"][0, 0]
+    assert found == pytest.approx(float(logits[pair.answers[0]] - logits[pair.wrongs[0]]), abs=1e-8)
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("fill", ["zero", "mean"])
 def test_all_edges_kept_are_the_clean_run_whatever_would_fill_them(family, fill):

@@ -72,7 +72,7 @@ def test_tasks_list_and_show(headcount, folder):
 def test_check_prints_a_verdict_a_line(headcount, folder):
     code, out, _ = headcount("check", folder)
     assert code == 0
-    assert out.count("ok    ") == 6
+    assert out.count("ok    ") == 7
     assert "All checks passed." in out
 
 

@@ -117,7 +117,9 @@ def test_what_writers_write_adds_up_to_the_stream(family):
     """The embedding, all heads and all MLPs, with what belongs to no writer: positions and output biases."""
     model = tiny(family, torch.float64)
     written, trace = run(model, torch.tensor([TASK.train[0].clean]))
-    constants = sum(
+    positions = trace.attention_stream[0][0] - written[0]
+    assert (positions.abs().max() > 0) == (family in ("gpt2", "opt"))
+    constants = positions + sum(
         projection.bias.detach()
         for projection in model.anatomy.out_projections
         if getattr(projection, "bias", None) is not None and model.anatomy.attention_norms is None

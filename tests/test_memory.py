@@ -81,7 +81,7 @@ def test_what_gpt2_small_needs_at_eight_prompts_stays_below_half_a_gigabyte():
 
 def test_too_little_memory_for_one_prompt():
     model = tiny("gpt2")
-    with pytest.raises(hc.HeadcountError, match="One prompt of 10 tokens needs .* and 0.01 MB are allowed. Allow more"):
+    with pytest.raises(hc.HeadcountError, match="One prompt of 10 tokens needs .* and 10 kB are allowed. Allow more"):
         hc.score(model, TASK, "eap", memory=10_000)
     with pytest.raises(hc.HeadcountError, match="One prompt of 10 tokens needs"):
         CircuitMeter(model, TASK.test, memory=10_000)
@@ -94,15 +94,30 @@ def test_a_machine_without_memory(monkeypatch):
 
 
 def test_memory_as_text():
-    assert parse_bytes("8GB") == parse_bytes("8") == 8_000_000_000
+    assert parse_bytes("8GB") == parse_bytes("8 g") == 8_000_000_000
     assert parse_bytes("1.5 mb") == 1_500_000
-    for wrong in ("", "much", "-1GB", "0", "1.2.3GB"):
+    for wrong in ("", "much", "-1GB", "0GB", "1.2.3GB", "8", "500b"):
         with pytest.raises(hc.HeadcountError, match="Memory is written as 8GB"):
             parse_bytes(wrong)
 
 
+def test_more_memory_never_fails_where_less_works():
+    sizes = Sizes.of_model(tiny("llama-gqa"), "kv-heads")
+    least = sizes.circuit_bytes(10, 1, 1) + sizes.base_bytes(10)
+    for extra in range(0, 2_000_000, 20_000):
+        plan = plan_circuits(sizes, pairs(40), least + extra, CPU)
+        assert plan.bytes <= least + extra
+
+
 def test_what_has_no_config_or_no_edges(tmp_path):
     with pytest.raises(hc.HeadcountError, match="There is no config at .*Known without the hub: smollm2, gpt2"):
+        hc.forecast(str(tmp_path))
+    for text in ("{", '{"model_type": "llama", "hidden_size": "abc"}'):
+        (tmp_path / "config.json").write_text(text)
+        with pytest.raises(hc.HeadcountError, match="The config in .* cannot be used"):
+            hc.forecast(str(tmp_path))
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(hc.HeadcountError, match="not supported for the family 'bert'. Use a model of"):
         hc.forecast(str(tmp_path))
     with pytest.raises(hc.HeadcountError, match="There is no type 'float7'"):
         hc.forecast("gpt2", dtype="float7")

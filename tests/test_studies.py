@@ -294,6 +294,15 @@ def test_a_method_of_the_wrong_units_is_refused_before_a_model_is_loaded(own_cac
         hc.run("edges-kept", models=["nowhere"], out=tmp_path, overrides={"method": "attribution"})
 
 
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [({"fill": "resample"}, "Edges can be filled with"), ({"positions": "last"}, "Edges are cut at all positions")],
+)
+def test_cuts_that_edges_do_not_know_are_refused_before_a_model_is_loaded(own_cache, tmp_path, wrong, sentence):
+    with pytest.raises(hc.HeadcountError, match=sentence):
+        hc.run("edges-kept", models=["nowhere"], out=tmp_path, overrides=wrong)
+
+
 def test_too_little_memory_is_said_before_anything_runs(folder, own_cache, tmp_path):
     with pytest.raises(hc.HeadcountError, match="One prompt of .* tokens needs .* are allowed"):
         run_edges(folder, tmp_path / "out", memory=1000)

@@ -33,14 +33,20 @@ def writable_folder(folder: Path) -> Path:
 
 @contextmanager
 def write_folder(folder: Path) -> Iterator[Path]:
-    """Fill a folder that appears under its name only when the block has ended well."""
+    """Fill a folder that appears under its name only when the block has ended well.
+
+    Where another process has put the same one there meanwhile, that one stays.
+    """
     writable_folder(folder.parent)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         yield unfinished
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(unfinished, folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            os.replace(unfinished, folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

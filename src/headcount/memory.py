@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .errors import HeadcountError, did_you_mean
+from .errors import HeadcountError
 from .graph import Graph, Readers
 from .models.wiring import WIRES, graph_of_config
 from .tasks.pairs import Pair
@@ -145,7 +145,8 @@ def plan_scores(sizes: Sizes, pairs: "Sequence[Pair]", points: int, memory: int 
 def plan_circuits(sizes: Sizes, pairs: "Sequence[Pair]", memory: int | None, device: torch.device) -> Plan:
     """The largest batch that fits; base runs are kept between calls where all of them take a third of the memory."""
     longest, total = _lengths(pairs)
-    keeps = sizes.base_bytes(total) <= (memory or DEFAULT_MEMORY) // 3
+    allowed, one = memory or DEFAULT_MEMORY, sizes.circuit_bytes(longest, 1, 1)
+    keeps = sizes.base_bytes(total) <= min(allowed // 3, allowed - one)
 
     def bases(tokens: int) -> int:
         return sizes.base_bytes(total if keeps else tokens)
@@ -195,19 +196,21 @@ def _free_memory(device: torch.device) -> int | None:
 
 
 def show_bytes(count: int) -> str:
-    return f"{count / 1e9:.2f} GB" if count >= 1e7 else f"{count / 1e6:.2f} MB"
+    if count >= 1e9:
+        return f"{count / 1e9:.2f} GB"
+    return f"{count / 1e6:.0f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"
 
 
 def parse_bytes(text: str) -> int:
-    """8GB, 500 MB, 1.5g; a number without a unit is in GB."""
-    found = re.fullmatch(r"\s*([\d.]+)\s*([kmgt]?)i?b?\s*", text.lower())
+    """8GB, 500 MB, 1.5g."""
+    found = re.fullmatch(r"\s*([\d.]+)\s*([kmgt])i?b?\s*", text.lower())
     try:
         number = float(found[1]) if found else 0.0
     except ValueError:
         number = 0.0
     if found is None or number <= 0:
         raise HeadcountError(f"Memory is written as 8GB or 500MB; this is {text!r}.")
-    return int(number * {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "": 1e9}[found[2]])
+    return int(number * {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}[found[2]])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -282,7 +285,7 @@ def forecast(
     source: str, *, length: int = 20, memory: int | None = None, readers: Readers = "kv-heads", dtype: str = "float32"
 ) -> Forecast:
     """From a config alone: a folder or file with config.json, a hub id, or one of `SHAPES`. No weights are read."""
-    if not hasattr(torch, dtype) or not isinstance(getattr(torch, dtype), torch.dtype):
+    if dtype not in ("float32", "float16", "bfloat16", "float64"):
         raise HeadcountError(f"There is no type {dtype!r}. Use float32, float16 or bfloat16.")
     if length < 1:
         raise HeadcountError(f"A prompt has at least one token; length is {length}.")
@@ -301,19 +304,21 @@ def _config(source: str) -> Any:
 
     if source.lower() in SHAPES:
         return SHAPES[source.lower()]()
-    from .models.loading import NAMED
+    from .models.loading import LOAD_ERRORS, NAMED
 
     path = NAMED[source]() if source in NAMED else Path(source).expanduser()
     place = path.parent if path.is_file() else path
-    local = place.is_dir()
+    local = (place / "config.json").is_file()
     try:
         return AutoConfig.from_pretrained(
             str(place) if local else source, trust_remote_code=False, local_files_only=local
         )
-    except (OSError, ValueError, KeyError) as error:
-        known = (*NAMED, *SHAPES)
-        reason = " ".join(str(error).split())[:120]
+    except LOAD_ERRORS as error:
+        reason = " ".join(str(error).split())[:160]
+        if local:
+            raise HeadcountError(f"The config in {place} cannot be used: {reason}") from error
+        known = ", ".join((*NAMED, *SHAPES))
         raise HeadcountError(
-            f"There is no config at {source!r}.{did_you_mean(source, known)} Known without the hub: {', '.join(known)}."
+            f"There is no config at {source!r}, neither a folder nor a hub id. Known without the hub: {known}."
             f" ({reason} …)"
         ) from error

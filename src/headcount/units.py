@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .circuits import CircuitMeter
+from .circuits.fills import check_cut
 from .cuts import Filler, Positions, head_name
 from .errors import HeadcountError
 from .graph import Graph, Readers
@@ -95,8 +96,7 @@ class Edges:
         return tuple(self.graph.edge_name((int(place) // width, int(place) % width)) for place in places)
 
     def meter(self, task: Task, cut: Cut, advance: Advance) -> Measures:
-        if cut.positions != "all":
-            raise HeadcountError(f"Edges are cut at all positions; this is {cut.positions!r}.")
+        check_cut(cut.fill, cut.positions)
         return CircuitMeter(
             self.model, task.split("test"), fill=cut.fill, reference=task.train, readers=self.readers,
             prune=cut.prune, memory=cut.memory, advance=advance,

@@ -2,7 +2,7 @@
 
 With counterfactual fill the base run is the counterfactual run itself. For means and zeros it is a run of its own: each
 reader's stream is that of the clean run, less what every writer before it wrote, plus what fills it. What belongs to no
-writer (position embeddings, output biases) stays.
+writer (position embeddings, the bias of the attention's output) stays.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,6 +23,15 @@ from ..tasks.pairs import Batch, Pair, batches
 from .trace import Trace, Written, summed_heads, traced
 
 KINDS = ("counterfactual", "mean", "mean-global", "zero")
+
+
+def check_cut(fill: Fill | str, positions: str) -> None:
+    """Whether edges can be cut so."""
+    fill = Fill.parse(fill)
+    if fill.kind not in KINDS:
+        raise HeadcountError(f"Edges can be filled with {', '.join(KINDS)}; this is {str(fill)!r}.")
+    if positions != "all":
+        raise HeadcountError(f"Edges are cut at all positions; this is {positions!r}.")
 
 
 @dataclass(frozen=True)
@@ -78,8 +87,7 @@ class EdgeFiller:
         max_tokens: int,
     ) -> "EdgeFiller":  # fmt: skip
         fill = Fill.parse(fill)
-        if fill.kind not in KINDS:
-            raise HeadcountError(f"Edges can be filled with {', '.join(KINDS)}; this is {str(fill)!r}.")
+        check_cut(fill, "all")
         if not fill.needs_reference:
             return cls(fill)
         if not reference:

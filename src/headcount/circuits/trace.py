@@ -20,7 +20,7 @@ class Written:
     this are differences and means of what was written."""
 
     input: Tensor
-    """[token, d]; the stream before the first layer."""
+    """[token, d]; the stream before the first layer, without position embeddings."""
     heads: list[Tensor]
     """One entry a layer, [token, head, head size]."""
     mlps: list[Tensor]
@@ -72,6 +72,8 @@ def _through_norm(wiring: Wiring, layer: int, sums: Tensor) -> Tensor:
 class Trace:
     """One entry a layer, [row, position, …]; filled while the model runs."""
 
+    embedded: list[Tensor] = field(default_factory=list)
+    """What the token embedding gives."""
     z: list[Tensor] = field(default_factory=list)
     heads_sum: list[Tensor] = field(default_factory=list)
     """What the output projection gives, before a norm of its own."""
@@ -98,7 +100,8 @@ class Trace:
                     heads[-1] / layer.heads_norm.scale(self.heads_sum[len(heads) - 1].flatten(0, -2))[:, None, None]
                 )
         mlps = [mlp.detach().flatten(0, -2) for mlp in self.mlp_written]
-        return Written(self.attention_stream[0].detach().flatten(0, -2), heads, mlps)
+        begins = self.embedded[0] if wiring.learned_positions else self.attention_stream[0]
+        return Written(begins.detach().flatten(0, -2), heads, mlps)
 
 
 @contextmanager
@@ -111,8 +114,10 @@ def traced(model: Model, wiring: Wiring, last: Tensor | None = None) -> Iterator
     trace = Trace()
     shape = (model.n_heads, model.anatomy.head_size)
 
-    def begin(module: nn.Module, args: Any, output: Tensor) -> Tensor | None:
-        return output.detach().requires_grad_() if torch.is_grad_enabled() else None
+    def begin(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+        begun = output.detach().requires_grad_() if torch.is_grad_enabled() else output
+        trace.embedded.append(begun)
+        return begun
 
     with ExitStack() as stack:
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from torch import nn
 
@@ -13,6 +14,9 @@ from ..errors import HeadcountError, did_you_mean
 from . import smollm2
 from .anatomy import find_anatomy
 from .model import Model
+
+LOAD_ERRORS = (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError, StrictDataclassError)
+"""What Hugging Face's libraries raise for files that are missing, broken or contradict each other."""
 
 NAMED: dict[str, Callable[[], Path]] = {"smollm2": smollm2.folder}
 """Models known by a short name; the function returns their folder and fetches it first where need be."""
@@ -72,7 +76,7 @@ def _from_pretrained(
         options["dtype"] = dtype
     try:
         hf: Any = AutoModelForCausalLM.from_pretrained(place or source, **options)
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
+    except LOAD_ERRORS as error:
         raise HeadcountError(_not_loaded(source, place, error)) from error
     if tokenizer is None:
         local = {"local_files_only": True} if place is not None else {}

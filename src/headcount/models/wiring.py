@@ -39,6 +39,8 @@ class Wires:
     """The module whose output is added to the stream."""
     gated: bool = True
     """Whether the MLP multiplies two projections of its input."""
+    learned_positions: bool = False
+    """Whether a position embedding is added to that of the token. It is a constant, and belongs to no writer."""
     parallel: Callable[[Any], bool] = lambda config: False
 
 
@@ -50,14 +52,23 @@ LLAMA = Wires()
 GEMMA = Wires(mlp_norm="pre_feedforward_layernorm", mlp_out="post_feedforward_layernorm")
 
 WIRES: dict[str, Wires] = {
-    "gpt2": _fused("attn.c_attn", "blocks", attention_norm="ln_1", mlp_norm="ln_2", gated=False),
+    "gpt2": _fused(
+        "attn.c_attn", "blocks", attention_norm="ln_1", mlp_norm="ln_2", gated=False, learned_positions=True
+    ),
     "gpt_neox": _fused(
         "attention.query_key_value", "by head", gated=False, parallel=lambda config: config.use_parallel_residual
     ),
     "gptj": Wires(
         "ln_1", "attn.q_proj", "attn.k_proj", "attn.v_proj", mlp_norm="ln_1", gated=False, parallel=lambda config: True
     ),
-    "opt": Wires("self_attn_layer_norm", mlp_norm="final_layer_norm", mlp_in="fc1", mlp_out="fc2", gated=False),
+    "opt": Wires(
+        "self_attn_layer_norm",
+        mlp_norm="final_layer_norm",
+        mlp_in="fc1",
+        mlp_out="fc2",
+        gated=False,
+        learned_positions=True,
+    ),
     "phi3": _fused("self_attn.qkv_proj", "blocks"),
     "olmo2": Wires(attention_norm=None, mlp_norm=None, mlp_out="post_feedforward_layernorm"),
     **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "olmo", "gemma"), LLAMA),
@@ -141,6 +152,8 @@ class Wiring:
     """Of the model; the graph has more where query heads read."""
     gelus: tuple[nn.Module, ...]
     """Activations that are written out in elementary steps."""
+    learned_positions: bool
+    """Whether the stream begins with more than the token embedding."""
 
     @property
     def width(self) -> int:
@@ -201,20 +214,22 @@ def _written_out(layer: LayerWiring, module: nn.Module) -> Callable[..., Tensor]
 def find_graph(model: Model, readers: Readers = "kv-heads") -> Graph:
     """The writers and readers of a model, or an error that names the family."""
     config = model.hf.config
-    return graph_of_config(config, config.model_type, model.n_layers, model.n_heads, readers)
+    return graph_of_config(config, config.model_type, model.n_layers, model.n_heads, readers, heads_work=True)
 
 
-def graph_of_config(config: Any, model_type: str, n_layers: int, n_heads: int, readers: Readers) -> Graph:
-    """The same from a config alone."""
+def graph_of_config(
+    config: Any, model_type: str, n_layers: int, n_heads: int, readers: Readers, heads_work: bool = False
+) -> Graph:
+    """The same from a config alone, with which it cannot be told whether the heads of an unknown family work."""
     if readers not in READERS:
         raise HeadcountError(f"Readers are {' or '.join(READERS)}; this is {readers!r}.")
     text = config.get_text_config()
     wires, family = WIRES.get(model_type), FAMILIES.get(model_type)
     pre_norm = getattr(text, "do_layer_norm_before", True)  # OPT-350m norms the whole stream after each block
     if wires is None or family is None or family.final_norm is None or not pre_norm:
+        heads = "; its heads are: use heads, or a model of" if heads_work or family else ". Use a model of"
         raise HeadcountError(
-            f"Edges are not supported for the family {model_type!r}; its heads are: use heads, or a model of"
-            f" {', '.join(sorted(WIRES))}."
+            f"Edges are not supported for the family {model_type!r}{heads} {', '.join(sorted(WIRES))}."
         )
     n_kv = n_heads if readers == "query-heads" else _kv_heads(text, n_heads)
     return Graph(n_layers, n_heads, n_kv, bool(wires.parallel(text)))
@@ -268,7 +283,7 @@ def find_wiring(model: Model, readers: Readers = "kv-heads") -> Wiring:
         )
     assert anatomy.final_norm is not None
     gelus = tuple(module for module in model.hf.modules() if isinstance(module, NewGELUActivation))
-    return Wiring(graph, tuple(layers), NormParts.probe(anatomy.final_norm, like), n_kv, gelus)
+    return Wiring(graph, tuple(layers), NormParts.probe(anatomy.final_norm, like), n_kv, gelus, wires.learned_positions)
 
 
 def _rows(graph: Graph, size: int, layout: str, role: Role) -> Tensor:

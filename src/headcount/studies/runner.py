@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..cache import writable_folder
+from ..circuits.fills import check_cut
 from ..curves import Curve, Mode
 from ..cuts import Fill
 from ..graph import Readers
@@ -75,6 +76,8 @@ def run(
     for panel in read.panels:  # Everything that can be known to be wrong is said before a model is loaded.
         require_units(panel.method, panel.units)
         Fill.parse(panel.fill)
+        if panel.units == "edges":
+            check_cut(panel.fill, panel.positions)
         if panel.metric:
             metric_named(panel.metric)
     found: dict[tuple[int, str], tuple[Scores, list[Curve]]] = {}
