@@ -83,7 +83,7 @@ def test_check_fails_where_something_is_wrong(headcount, folder, monkeypatch):
     code, out, _ = headcount("check", folder)
     assert code == 1
     assert "FAILED  with every head from the counterfactual run" in out
-    assert "1 of 6 checks failed." in out
+    assert "1 of 7 checks failed." in out
 
 
 def _values(model, ids):
