@@ -110,7 +110,7 @@ def jobs_of(bench: Bench) -> Iterator[Job]:
         circuit = _Circuits(bench, share)
         yield Job(f"circuit-{share:g}", f"a circuit of {share:.1%} of the edges, one of 4", goal, 4, circuit.four)
     yield Job("circuit-alone", "a circuit of 1.0% of the edges, alone", "–", 1, _Circuits(bench, 0.01).one)
-    if bench.pairs[0].clean[0] != bench.pairs[0].corrupt[0] or bench.model.name == "smollm2":  # once a model
+    if "alike" not in bench.prompts:  # once a model
         yield from (Job(*entry) for entry in peers.jobs_of(bench.model, bench.pairs))
 
 
@@ -203,9 +203,11 @@ def measure(name: str, wanted: list[str]) -> Iterator[Row]:
     for job in jobs_of(bench):
         if wanted and job.name not in wanted:
             continue
-        row = Row(bench.model.name, job.what, bench.prompts, *compare(bench.forward, job), job.goal, 0)
+        goal = job.goal if name.startswith("gpt2") else "–"  # goals are set for GPT-2 small's size
+        row = Row(bench.model.name, job.what, bench.prompts, *compare(bench.forward, job), goal, 0)
         row = Row(**{**vars(row), "peak": peak_elsewhere(name, job.name)})
-        print(f"{row.model}, {row.prompts}: {row.what}: {row.ratio:.2f}, {row.peak / 1e9:.2f} GB", flush=True)
+        span = f"{row.ratio:.2f} ({row.low:.2f} to {row.high:.2f})"
+        print(f"{row.model}, {row.prompts}: {row.what}: {span}, {row.peak / 1e9:.2f} GB", flush=True)
         yield row
 
 
