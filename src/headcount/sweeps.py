@@ -59,7 +59,7 @@ def sweep(
     - `keep` or `mask`: the order. `"absolute"` (or `"top"`): largest effect first. `"signed"`: most helpful first.
       `"chance"`: random orders. `"chance-matched"`: random orders that take as many units of each layer as the scores'.
     - `ks`: numbers of units, or a grid of some `points`: `"log"` (for edges by default), `"linear"`, `"quadratic"` (for
-      heads), or `"all"`. None and all of the units are always measured; of edges also the shares that MIB asks for.
+      heads), or `"all"`. None and all of the units are always measured; of edges also MIB's shares, but by chance.
     - `threshold`: of explained effect; points are added around its crossing until it is known to one unit, or to the
       share of the units needed that `precision` allows. Chance orders get one round of points. 0 leaves the grid as it
       is.
@@ -84,7 +84,8 @@ def sweep(
     cut_up = units_of(model, scores, units, readers)
     orders = _orders(cut_up, scores, order, draws, seed)
     total = len(cut_up.places)
-    grid = unit_grid(cut_up.name, total, ks, points, mode)
+    chance = order.startswith("chance")
+    grid = unit_grid(cut_up.name, total, ks, points, shares=mode == "keep" and not chance)
     arguments = {
         "keep": keep, "mask": mask, "ks": ks if ks is None or isinstance(ks, str) else list(ks), "points": points,
         "threshold": threshold, "precision": precision, "fill": fill, "positions": positions,
@@ -92,7 +93,6 @@ def sweep(
     }  # fmt: skip
     if isinstance(cut_up, Edges):
         arguments |= {"readers": cut_up.readers, "prune": prune}
-    chance = order.startswith("chance")
     facts: dict[str, Any] = {
         "model": model.name, "task": task.name, "title": task.title, "units": cut_up.name,
         "method": "chance" if scores is None else scores.method, "order": order, "mode": mode, "fill": fill,
@@ -116,8 +116,9 @@ def points_to_measure(
     units: str, total: int, ks: str | Sequence[int] | None, points: int, order: str, draws: int, mode: Mode
 ) -> int:
     """How many cuts a sweep will run, as far as can be told before it."""
-    grid = len(unit_grid(units, total, ks, points, mode))
-    if order.startswith("chance"):
+    chance = order.startswith("chance")
+    grid = len(unit_grid(units, total, ks, points, shares=mode == "keep" and not chance))
+    if chance:
         return (grid - 2 + REFINE_AT_ONCE // 2) * draws + 2
     return grid + REFINE_AT_ONCE * (1 if units == "heads" else 3)
 
@@ -137,8 +138,8 @@ def _measured(units: Heads | Edges, meter: Measures, orders: list[Places], ks: S
     return {name: value[place].reshape(len(orders), len(ks), -1) for name, value in found.items()}
 
 
-def unit_grid(units: str, total: int, ks: str | Sequence[int] | None, points: int, mode: Mode = "keep") -> list[int]:
-    """The numbers of units to measure, from 0 to all of them."""
+def unit_grid(units: str, total: int, ks: str | Sequence[int] | None, points: int, shares: bool = True) -> list[int]:
+    """The numbers of units to measure, from 0 to all of them; of edges with MIB's shares."""
     if ks is None:
         ks = "quadratic" if units == "heads" else "log"
     if not isinstance(ks, str):
@@ -146,7 +147,7 @@ def unit_grid(units: str, total: int, ks: str | Sequence[int] | None, points: in
             raise HeadcountError(f"k must lie between 0 and the model's {total} {units}; {wrong[0]} does not.")
         return sorted({0, total, *ks})
     found = {0, total, *(int(k) for k in _steps(total, ks, points))}
-    if units == "edges" and mode == "keep":
+    if units == "edges" and shares:
         found |= {int(share * total) for share in MIB_SHARES}
     return sorted(found)
 
