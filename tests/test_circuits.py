@@ -153,6 +153,20 @@ def test_every_fill_is_what_it_is_by_hand(fill, share):
 
 
 @torch.no_grad()
+def test_small_circuits_with_nodes_that_nothing_reaches_are_what_they_are_by_hand():
+    """Filled with zeros, an MLP without a kept edge still writes; it must not touch what the next one reads."""
+    model, pair = tiny("llama-gqa", torch.float64), TASK.test[0]
+    meter = CircuitMeter(model, [pair], fill="zero")
+    shape, ids = meter.wiring.graph.real.shape, torch.tensor([pair.clean])
+    nothing = torch.zeros(shape[0], ids.shape[1], 32, dtype=torch.float64)
+    for seed in range(40):
+        keep = torch.rand(shape, generator=torch.Generator().manual_seed(seed)) < 0.06
+        logits = by_hand(model, ids, keep, nothing)
+        wanted = float(logits[pair.answers[0]] - logits[pair.wrongs[0]])
+        assert meter.measure(keep[None])["logit_diff"][0, 0] == pytest.approx(wanted, abs=1e-4), seed
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("family", ["gpt2", "opt"])
 def test_with_no_edges_and_zeros_the_logits_see_nothing_but_positions_and_biases(family):
     model, pair = tiny(family, torch.float64), TASK.test[0]

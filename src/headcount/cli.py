@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -13,6 +13,7 @@ from .errors import HeadcountError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .graph import Readers
     from .models import Model
     from .studies import StudyResult
 
@@ -89,7 +90,8 @@ def forecast(
     from .memory import parse_bytes, show_bytes
 
     allowed = None if memory is None else parse_bytes(memory)
-    found = make_forecast(model, length=length, memory=allowed, readers=readers, dtype=dtype)  # type: ignore[arg-type]
+    asked = cast("Readers", readers)  # what it may be is checked there
+    found = make_forecast(model, length=length, memory=allowed, readers=asked, dtype=dtype)
     graph = found.sizes.graph
     print(f"{model}: {graph.n_layers} layers of {graph.n_heads} heads, {graph.n_edges:,} edges")
     print(f"({len(graph.writers):,} writers, {len(graph.readers):,} readers, keys and values read by {readers});")

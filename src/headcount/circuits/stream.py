@@ -141,7 +141,8 @@ class _Stream:
             if not some:
                 continue
             # The layer's MLP reads the same writers and a few more: its sum begins here.
-            mlp = [self.graph.reader_of(index, None)] if everywhere and self._mlp_everywhere(index) else []
+            begins = everywhere and self.reads_mlp(index) and self._mlp_everywhere(index)
+            mlp = [self.graph.reader_of(index, None)] if begins else []
             if mlp and self.begun is None:
                 self.begun = self.more.new_empty(self.copies, self.more.shape[2], width)
             for circuit, tokens in self._blocks(len(some) + len(mlp), everywhere):
