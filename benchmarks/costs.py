@@ -96,7 +96,7 @@ class Job:
 
 def jobs_of(bench: Bench) -> Iterator[Job]:
     model, pairs, task = bench.model, bench.pairs, bench.task
-    filler = Filler.prepare(model, "counterfactual", pairs=pairs, reference=pairs)
+    filler = Filler.prepare(model, "counterfactual", examples=pairs, reference=pairs)
     keeps = torch.rand(POINTS, model.n_layers, model.n_heads, generator=torch.Generator().manual_seed(0)) > 0.5
     yield Job("values", "save every head's value", "–", 1, lambda: head_values(model, bench.ids))
     yield Job(

@@ -11,7 +11,7 @@ import headcount as hc
 from families import FAMILIES, pairs, prompts, tiny
 from headcount.cuts import Fill, Filler, Filling, cut_heads, head_values, mean_head_values, mix_inputs, visit_heads
 from headcount.measure import Meter, first_reached
-from headcount.tasks.pairs import collate
+from headcount.tasks.batches import collate
 
 GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"
 
@@ -34,7 +34,7 @@ def test_reference_numbers(golden_task, name, fill, side):
     """Per-head effects that plain hooks gave elsewhere, for a tiny GPT-2 in float64."""
     model, made = hc.load(GOLDEN, dtype=torch.float64), golden_task.test
     heads = json.loads((GOLDEN / "heads.json").read_text())
-    filler = Filler.prepare(model, fill, pairs=made, reference=made, side=side)
+    filler = Filler.prepare(model, fill, examples=made, reference=made, side=side)
     values = Meter(model, made, filler).measure(one_head_cuts(model))["logit_diff"]
     wanted = np.array(heads[name]["metric_per_pair"]).reshape(model.head_count, -1)
     np.testing.assert_allclose(values, wanted, atol=1e-6, rtol=0)
@@ -63,7 +63,7 @@ def brute_force(model, pair, keep, fill_of, side="clean"):
 def test_measuring_in_batches_equals_one_prompt_at_a_time(family, fill, positions):
     model, made, reference = tiny(family, torch.float64), pairs(7), pairs(5, seed=2)
     keeps = torch.rand(5, 3, 4, generator=torch.Generator().manual_seed(1)) > 0.5
-    filler = Filler.prepare(model, fill, pairs=made, reference=reference, seed=3)
+    filler = Filler.prepare(model, fill, examples=made, reference=reference, seed=3)
     values = Meter(model, made, filler, positions=positions, max_tokens=40).measure(keeps)["logit_diff"]
 
     def fill_of(pair):
@@ -115,7 +115,7 @@ def test_a_position_that_no_reference_reaches_gets_the_mean_over_all():
 
 def test_resample_falls_back_to_the_counterfactual_where_no_prompt_is_as_long():
     model, made = tiny("gpt2"), pairs(3, lengths=(7, 8, 8))
-    filler = Filler.prepare(model, "resample", pairs=made, reference=made)
+    filler = Filler.prepare(model, "resample", examples=made, reference=made)
     batch = collate(made[:1], model.device)
     assert tuple(filler._donors([0], batch)[0].tolist()) == made[0].corrupt
 

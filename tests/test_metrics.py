@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import headcount as hc
-from headcount.metrics import METRICS, Reference, measure_all, metric_named
-from headcount.tasks.pairs import collate
+from headcount.metrics import METRICS, OF_PAIRS, Reference, measure_all, metric_named
+from headcount.tasks.batches import collate
 
 # Probabilities 0.5, 0.2, 0.2, 0.1 for tokens 0 to 3.
 LOGITS = torch.tensor([[0.5, 0.2, 0.2, 0.1]] * 2, dtype=torch.float64).log()
@@ -43,7 +43,7 @@ def test_kl_is_that_of_the_uncut_model_against_the_cut_one():
 
 
 def test_all_metrics_come_from_one_pass():
-    assert set(measure_all(LOGITS, BATCH, Reference.of(LOGITS))) == {
+    assert set(measure_all(LOGITS, BATCH, OF_PAIRS, Reference.of(LOGITS))) == {
         "logit_diff",
         "prob_diff",
         "log_prob",

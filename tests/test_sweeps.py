@@ -53,7 +53,7 @@ def test_a_point_is_the_measurement_of_its_cut(model, scores):
     keep = torch.zeros(1, 3, 4, dtype=torch.bool)
     for layer, head in scores.order("signed")[:5]:
         keep[0, layer, head] = True
-    filler = Filler.prepare(model, "counterfactual", pairs=TASK.test, reference=TASK.train)
+    filler = Filler.prepare(model, "counterfactual", examples=TASK.test, reference=TASK.train)
     wanted = Meter(model, TASK.test, filler).measure(keep)
     for name, values in wanted.items():
         np.testing.assert_allclose(curve.values[name][0, 1], values[0], atol=1e-5)

@@ -9,10 +9,10 @@ import torch
 import headcount as hc
 from families import tiny
 from headcount.tasks import BUILT_IN
+from headcount.tasks.batches import batches, collate
 from headcount.tasks.docstring import ARGUMENTS
 from headcount.tasks.greater_than import NOUNS, _read_century
 from headcount.tasks.ioi import NAMES
-from headcount.tasks.pairs import batches, collate
 from headcount.tasks.source import Draft, Tokens, draw_pairs
 from tokenizers_for_tests import SPLITS, make_tokenizer
 

@@ -60,8 +60,8 @@ _HOME = {
     "run": "studies",
     "Curve": "curves",
     "sweep": "sweeps",
-    "Pair": "tasks.pairs",
-    "Task": "tasks.pairs",
+    "Pair": "tasks.examples",
+    "Task": "tasks.examples",
     "register_task": "tasks",
     "task": "tasks",
 }

@@ -133,9 +133,9 @@ def methods() -> None:
 @tasks_app.command("list")
 def list_tasks() -> None:
     """List the built-in tasks."""
-    from .tasks import BUILT_IN
+    from .tasks import known_tasks
 
-    _print_table(("task", "what it asks"), [(name, about) for name, (_, about) in BUILT_IN.items()])
+    _print_table(("task", "kind", "what it asks"), [(name, *facts) for name, facts in known_tasks().items()])
 
 
 @tasks_app.command("show")
@@ -149,13 +149,13 @@ def show_task(
 ) -> None:
     """Print examples of a task with the model's own answer probabilities."""
     from .tasks import task as make_task
-    from .tasks.show import describe_pairs
+    from .tasks.show import describe_examples
 
     if n < 1:
         raise HeadcountError(f"-n must be at least 1; this is {n}.")
     loaded = _load(model)
     made = make_task(task, loaded, n=max(2 * n, 2), seed=seed)
-    for block in describe_pairs(loaded, made.test[:n]):
+    for block in describe_examples(loaded, made.test[:n]):
         print(block, end="\n\n")
 
 

@@ -81,11 +81,14 @@ class Curve:
     orders, which have many."""
     values: dict[str, Floats] = field(repr=False)
     """Metric -> [draw, k, pair]; more than one draw for chance orders only."""
+    base: str = ""
+    """The gates in which the first k are shut, where not simply all heads are there: `plus` (G+) or `ones`. Such a curve
+    has no explained effect."""
     provenance: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        return (EXPLAINED, *self.values)
+        return tuple(self.values) if self.base else (EXPLAINED, *self.values)
 
     @property
     def draws(self) -> int:

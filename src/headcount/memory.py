@@ -26,7 +26,7 @@ import torch
 from .errors import HeadcountError
 from .graph import Graph, Readers
 from .models.wiring import WIRES, graph_of_config
-from .tasks.pairs import Pair
+from .tasks.examples import Pair
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,25 +1,26 @@
-"""What is measured at the answer position, all of it from one pass: one number a pair.
+"""What is measured where answers are predicted, all of it from one pass: one number an example.
 
 With several right or wrong tokens, a logit difference compares the best of each side, a probability difference the
-sums.
+sums. A completion is predicted token by token: its log-probability is the sum over the tokens of its target.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from .errors import HeadcountError, did_you_mean
-from .tasks.pairs import Batch
+from .tasks.batches import Batch
+from .tasks.examples import Example, Pair
 
 Metric = Callable[[Tensor, Batch], Tensor]
-"""(logits [pair, vocabulary], the pairs) -> [pair]; differentiable, so that attribution can use it."""
+"""(logits [spot, vocabulary], the examples) -> [example]; differentiable, so that attribution can use it."""
 
 
 def logit_diff(logits: Tensor, batch: Batch) -> Tensor:
     """Best right logit - best wrong logit."""
-    return _best(logits, batch.answers) - _best(logits, batch.wrongs)
+    return batch.by_row(_best(logits, batch.answers) - _best(logits, batch.wrongs))
 
 
 def prob_diff(logits: Tensor, batch: Batch) -> Tensor:
@@ -28,34 +29,63 @@ def prob_diff(logits: Tensor, batch: Batch) -> Tensor:
 
 
 def log_prob(logits: Tensor, batch: Batch) -> Tensor:
-    """Log of the probability of the right tokens together."""
+    """Log of the probability of the right tokens together; of a target of several tokens, the sum over them."""
     return _log_prob(logits.log_softmax(-1), batch)
 
 
+def log_prob_per_token(logits: Tensor, batch: Batch) -> Tensor:
+    """The same, divided by the number of target tokens."""
+    return _log_prob_per_token(logits.log_softmax(-1), batch)
+
+
 def accuracy(logits: Tensor, batch: Batch) -> Tensor:
-    """1 where the best of all right and wrong tokens is a right one."""
-    return (logit_diff(logits, batch) > 0).to(logits.dtype)
+    """1 where the best of all right and wrong tokens is a right one. Without wrong tokens to choose among: 1 where
+    every token of the target is the one that the model would say."""
+    best = _best(logits, batch.answers)
+    missed = best < logits.amax(-1)
+    if batch.wrongs.shape[1]:
+        missed = torch.where((batch.wrongs >= 0).any(1), best <= _best(logits, batch.wrongs), missed)
+    return (batch.by_row(missed.to(logits.dtype)) == 0).to(logits.dtype)
 
 
 METRICS: dict[str, Metric] = {
     "logit_diff": logit_diff,
     "prob_diff": prob_diff,
     "log_prob": log_prob,
+    "log_prob_per_token": log_prob_per_token,
     "accuracy": accuracy,
 }
 """KL to the uncut model stands beside these: it needs a second set of logits."""
 
-MEASURED = (*METRICS, "kl")
-"""Everything that a sweep reports at every point."""
-
+NEED_WRONGS = ("logit_diff", "prob_diff")
+"""Metrics that compare with wrong answers."""
 
 LISTED_TOKENS_ONLY = ("logit_diff", "accuracy")
 """Metrics that look at the logits of the right and wrong tokens and at no others."""
 
 
+OF_PAIRS = ("logit_diff", "prob_diff", "log_prob", "accuracy", "kl")
+OF_COMPLETIONS = ("log_prob", "log_prob_per_token", "accuracy")
+"""Everything that is reported at every point of a sweep."""
+
+
+def measured(examples: Sequence[Example]) -> tuple[str, ...]:
+    return OF_PAIRS if all(isinstance(example, Pair) for example in examples) else OF_COMPLETIONS
+
+
+def require_metric(name: str, examples: Sequence[Example]) -> None:
+    """The metric exists, and these examples have what it needs."""
+    metric_named(name)
+    if name in NEED_WRONGS and not all(isinstance(example, Pair) for example in examples):
+        raise HeadcountError(
+            f"{name} compares right with wrong next tokens, and this task has targets only. Use log_prob,"
+            " log_prob_per_token or accuracy."
+        )
+
+
 def batch_for(metric: str, batch: Batch) -> tuple[Tensor | None, Batch]:
     """The tokens whose logits a metric needs (None for all), and the batch whose answers count among those."""
-    if metric not in LISTED_TOKENS_ONLY:
+    if metric not in LISTED_TOKENS_ONLY or not batch.has_wrongs:
         return None, batch
     return batch.among_listed()
 
@@ -85,17 +115,19 @@ class Reference:
         return divergence
 
 
-def measure_all(logits: Tensor, batch: Batch, uncut: Reference) -> dict[str, Tensor]:
-    """Every metric of one pass, [cut, pair], computed in float32 or better. Rows of the logits are the batch's pairs,
-    once for each cut."""
+def measure_all(logits: Tensor, batch: Batch, names: Sequence[str], uncut: Reference | None) -> dict[str, Tensor]:
+    """The named metrics of one pass, [cut, example], computed in float32 or better. Rows of the logits are the batch's
+    spots, once for each cut."""
     logits = _precise(logits)
-    copies = len(logits) // len(batch)
+    copies = len(logits) // len(batch.rows)
     repeated = batch.repeated(copies)
     log_probs = logits.log_softmax(-1)
-    values = {name: METRICS[name](logits, repeated) for name in LISTED_TOKENS_ONLY}
-    values |= {name: of_log_probs(log_probs, repeated) for name, of_log_probs in OF_LOG_PROBS.items()}
+    values = {name: METRICS[name](logits, repeated) for name in names if name in LISTED_TOKENS_ONLY}
+    values |= {name: OF_LOG_PROBS[name](log_probs, repeated) for name in names if name in OF_LOG_PROBS}
     found = {name: value.view(copies, -1) for name, value in values.items()}
-    return {**found, "kl": uncut.kl(log_probs.view(copies, len(batch), -1))}
+    if uncut is not None:
+        found["kl"] = uncut.kl(log_probs.view(copies, len(batch), -1))
+    return found
 
 
 def _precise(logits: Tensor) -> Tensor:
@@ -103,14 +135,22 @@ def _precise(logits: Tensor) -> Tensor:
 
 
 def _prob_diff(log_probs: Tensor, batch: Batch) -> Tensor:
-    return _log_mass(log_probs, batch.answers).exp() - _log_mass(log_probs, batch.wrongs).exp()
+    return batch.by_row(_log_mass(log_probs, batch.answers).exp() - _log_mass(log_probs, batch.wrongs).exp())
 
 
 def _log_prob(log_probs: Tensor, batch: Batch) -> Tensor:
-    return _log_mass(log_probs, batch.answers)
+    return batch.by_row(_log_mass(log_probs, batch.answers))
 
 
-OF_LOG_PROBS: dict[str, Metric] = {"prob_diff": _prob_diff, "log_prob": _log_prob}
+def _log_prob_per_token(log_probs: Tensor, batch: Batch) -> Tensor:
+    return _log_prob(log_probs, batch) / batch.by_row(log_probs.new_ones(len(log_probs)))
+
+
+OF_LOG_PROBS: dict[str, Metric] = {
+    "prob_diff": _prob_diff,
+    "log_prob": _log_prob,
+    "log_prob_per_token": _log_prob_per_token,
+}
 """The other metrics, from log-probabilities."""
 
 

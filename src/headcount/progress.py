@@ -12,14 +12,21 @@ class Bar:
         self._progress = progress
         self._bar = progress.add_task("", total=total)
         self._lines = lines
+        self._words = ""
 
     def advance(self, amount: float) -> None:
         self._progress.advance(self._bar, amount)
 
     def describe(self, words: str) -> None:
+        """What is being done."""
+        self._words = words
         self._progress.update(self._bar, description=words)
         if self._lines is not None:
             self._lines.print(words, style="dim", highlight=False)
+
+    def note(self, words: str) -> None:
+        """How it stands, beside what is being done; only where a bar is drawn."""
+        self._progress.update(self._bar, description=f"{self._words} · {words}")
 
 
 def say(words: str) -> None:

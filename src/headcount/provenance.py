@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .models import Model
-    from .tasks.pairs import Task
+    from .tasks.examples import Task
 
 Facts = dict[str, Any]
 

@@ -10,7 +10,7 @@ from .circuits import CircuitMeter
 from .cuts import Filling, cut_heads, head_values, visit_heads
 from .models import Model
 from .models.wiring import has_edges
-from .tasks.pairs import Pair
+from .tasks.examples import Pair
 
 LENGTH = 12
 

@@ -11,12 +11,12 @@ from .cuts import POSITIONS, Fill, Positions
 from .errors import HeadcountError, did_you_mean, require_seed
 from .graph import Readers
 from .measure import Advance, Values
-from .metrics import metric_named
+from .metrics import require_metric
 from .models import Model
 from .progress import progress_bar
 from .provenance import provenance
 from .scores.result import EdgeScores, HeadScores
-from .tasks.pairs import Task
+from .tasks.examples import Task
 from .units import Cut, Edges, Heads, Measures, Places, chance_orders, masks, ranked_places, units_of
 
 ORDERS = ("absolute", "signed", "chance", "chance-matched")
@@ -40,7 +40,7 @@ def sweep(
     points: int = 24,
     threshold: float = 0.9,
     precision: float = 0.0,
-    fill: str = "counterfactual",
+    fill: str | None = None,
     metric: str | None = None,
     positions: Positions = "all",
     readers: Readers = "kv-heads",
@@ -63,7 +63,8 @@ def sweep(
     - `threshold`: of explained effect; points are added around its crossing until it is known to one unit, or to the
       share of the units needed that `precision` allows. Chance orders get one round of points. 0 leaves the grid as it
       is.
-    - `fill`, `positions`: what a removed unit carries, and where (see `cuts.py`). `mean` is that of the train split.
+    - `fill`, `positions`: what a removed unit carries, and where (see `cuts/`); by default the counterfactual where a
+      task has pairs, else zero. `mean` is that of the train split.
     - `prune`: for edges, measure circuits without their dangling edges; with counterfactual fill it is the same.
     - `draws`: how many random orders.
     - `memory`: bytes that may be used beyond the model, for edges.
@@ -79,8 +80,9 @@ def sweep(
     if not 0 <= precision < 1:
         raise HeadcountError(f"Precision is a share of the units needed, from 0 to below 1; this is {precision}.")
     require_seed(seed)
+    fill = fill or ("counterfactual" if task.has_pairs else "zero")
     Fill.parse(fill)
-    metric_named(metric or task.metric)
+    require_metric(metric or task.metric, task.test)
     cut_up = units_of(model, scores, units, readers)
     orders = _orders(cut_up, scores, order, draws, seed)
     total = len(cut_up.places)

@@ -18,7 +18,7 @@ from .measure import MAX_TOKENS, Advance, Meter, Values
 from .models import Model
 from .models.wiring import find_graph
 from .scores.result import EdgeScores, HeadScores
-from .tasks.pairs import Task
+from .tasks.examples import Task, pairs_only
 
 UNITS = ("heads", "edges")
 Places = NDArray[np.intp]
@@ -66,9 +66,9 @@ class Heads:
         return tuple(head_name((int(place) // self.model.n_heads, int(place) % self.model.n_heads)) for place in places)
 
     def meter(self, task: Task, cut: Cut, advance: Advance) -> Measures:
-        pairs = task.split("test")
-        filler = Filler.prepare(self.model, cut.fill, pairs=pairs, reference=task.train, seed=cut.seed)
-        return Meter(self.model, pairs, filler, positions=cut.positions, max_tokens=MAX_TOKENS, advance=advance)
+        examples = task.split("test")
+        filler = Filler.prepare(self.model, cut.fill, examples=examples, reference=task.train, seed=cut.seed)
+        return Meter(self.model, examples, filler, positions=cut.positions, max_tokens=MAX_TOKENS, advance=advance)
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,9 @@ class Edges:
 
     def meter(self, task: Task, cut: Cut, advance: Advance) -> Measures:
         check_cut(cut.fill, cut.positions)
+        pairs, reference = (pairs_only(side, "A sweep over edges") for side in (task.split("test"), task.train))
         return CircuitMeter(
-            self.model, task.split("test"), fill=cut.fill, reference=task.train, readers=self.readers,
+            self.model, pairs, fill=cut.fill, reference=reference, readers=self.readers,
             prune=cut.prune, memory=cut.memory, advance=advance,
         )  # fmt: skip
 

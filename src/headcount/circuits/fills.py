@@ -19,7 +19,8 @@ from ..measure import first_reached
 from ..metrics import Reference
 from ..models import Model
 from ..models.wiring import Wiring
-from ..tasks.pairs import Batch, Pair, batches
+from ..tasks.batches import Batch, batches
+from ..tasks.examples import Pair
 from .trace import Trace, Written, summed_heads, traced
 
 KINDS = ("counterfactual", "mean", "mean-global", "zero")

@@ -21,10 +21,11 @@ from torch import Tensor
 from ..graph import Readers
 from ..measure import Advance, Values, silent
 from ..memory import Sizes, plan_circuits
-from ..metrics import MEASURED, measure_all
+from ..metrics import OF_PAIRS, measure_all
 from ..models import Model
 from ..models.wiring import Wiring, find_wiring
-from ..tasks.pairs import Pair, batches
+from ..tasks.batches import batches
+from ..tasks.examples import Pair
 from .fills import BaseRun, EdgeFiller
 from .stream import only_kept_edges
 
@@ -57,7 +58,7 @@ class CircuitMeter:
     @torch.no_grad()
     def measure(self, keeps: Tensor) -> Values:
         """Metric -> [circuit, pair]; `keeps` is [circuit, writer, reader], True for edges in the circuit."""
-        values = {name: np.empty((len(keeps), len(self.pairs))) for name in MEASURED}
+        values = {name: np.empty((len(keeps), len(self.pairs))) for name in OF_PAIRS}
         graph = self.wiring.graph
         if self.prune or self.filler.is_counterfactual:
             keeps = torch.from_numpy(np.stack([graph.pruned(keep) for keep in keeps.cpu().numpy()]))
@@ -101,4 +102,4 @@ def _run(model: Model, wiring: Wiring, base: BaseRun, keep: Tensor, room: Tensor
     past = None if base.prefix is None else model.repeated_prefix(base.prefix, copies)
     with only_kept_edges(model, wiring, base, keep, room):
         logits = model.last_logits(base.ids.repeat(copies, 1), base.last.repeat(copies), past)
-    return measure_all(logits, base.batch, base.uncut)
+    return measure_all(logits, base.batch, OF_PAIRS, base.uncut)

@@ -78,9 +78,11 @@ class Model:
         self.last_logits(ids, ids.new_empty(0), past_key_values)
 
     def last_logits(
-        self, ids: Tensor, last: Tensor, past_key_values: Any = None, tokens: Tensor | None = None
-    ) -> Tensor:
-        """Logits at one position of each row, [batch, vocabulary]; `last` holds the positions, of the first rows.
+        self, ids: Tensor, last: Tensor, past_key_values: Any = None, tokens: Tensor | None = None,
+        rows: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Logits at one position of each row, [batch, vocabulary]; `last` holds the positions, of the first rows, or
+        of the `rows` named.
 
         With `past_key_values`, ids and positions are those behind the prefix that was read. It grows in the run: give
         a copy (`repeated_prefix`) where it is needed again.
@@ -90,7 +92,7 @@ class Model:
         `logits_to_keep` slices instead, which the CPU turns into a slow batched product). With `tokens` the logits are
         those of these token ids alone, [batch, token].
         """
-        rows = torch.arange(len(last), device=last.device)
+        rows = torch.arange(len(last), device=last.device) if rows is None else rows
 
         def gather(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             hidden = args[0]

@@ -18,18 +18,19 @@ from torch import Tensor
 from ..cuts import Filling, mix_inputs
 from ..errors import HeadcountError
 from ..models import Model
-from ..tasks.pairs import Batch, Pair
+from ..tasks.batches import Batch
+from ..tasks.examples import Example, Pair
 from .gradients import by_batch, head_gradients, sum_where
 from .method import Settings
 
 
-def attribution(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
+def attribution(model: Model, examples: Sequence[Example], settings: Settings) -> Tensor:
     def score(indices: list[int], batch: Batch) -> Tensor:
         filling = settings.filler.filling(model, indices, batch)
         values, gradients = head_gradients(model, batch.clean, batch, settings.metric)
         return _first_order(values, filling, gradients, batch, settings)
 
-    return by_batch(model, pairs, settings, 3, score)
+    return by_batch(model, examples, settings, 3, score)
 
 
 def attribution_ig(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:

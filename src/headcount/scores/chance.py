@@ -7,17 +7,17 @@ from torch import Tensor
 
 from ..models import Model
 from ..models.wiring import find_graph
-from ..tasks.pairs import Pair
+from ..tasks.examples import Example
 from .method import Settings
 
 
-def chance(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
+def chance(model: Model, examples: Sequence[Example], settings: Settings) -> Tensor:
     generator = torch.Generator().manual_seed(settings.seed)
     one = torch.rand(model.n_layers, model.n_heads, generator=generator, dtype=torch.float64)
-    return one.expand(len(pairs), -1, -1)
+    return one.expand(len(examples), -1, -1)
 
 
-def edge_chance(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
+def edge_chance(model: Model, examples: Sequence[Example], settings: Settings) -> Tensor:
     real = torch.from_numpy(find_graph(model, settings.readers).real)
     generator = torch.Generator().manual_seed(settings.seed)
     return torch.rand(real.shape, generator=generator, dtype=torch.float64) * real

@@ -21,7 +21,8 @@ from ..cuts import visit_heads
 from ..errors import HeadcountError
 from ..models import Model
 from ..models.norms import NormParts
-from ..tasks.pairs import Batch, Pair
+from ..tasks.batches import Batch
+from ..tasks.examples import Pair
 from .gradients import by_batch
 from .method import Settings
 

@@ -37,7 +37,8 @@ from ..metrics import batch_for, metric_named
 from ..models import Model
 from ..models.norms import NormParts
 from ..models.wiring import Projection, Wiring, find_wiring
-from ..tasks.pairs import Batch, Pair, batches
+from ..tasks.batches import Batch, batches
+from ..tasks.examples import Pair
 from .method import Settings
 
 Together = Callable[[int, int], list[list[float]]]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..circuits import CircuitMeter
 from ..models import Model
-from ..tasks.pairs import Pair
+from ..tasks.examples import Pair
 from .method import Settings
 
 AT_ONCE = 64

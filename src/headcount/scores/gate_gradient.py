@@ -12,19 +12,20 @@ import torch
 from torch import Tensor
 
 from ..models import Model
-from ..tasks.pairs import Batch, Pair
+from ..tasks.batches import Batch
+from ..tasks.examples import Example
 from .gradients import by_batch, head_gradients, sum_where
 from .method import Settings
 
 
-def signed(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
+def signed(model: Model, examples: Sequence[Example], settings: Settings) -> Tensor:
     def score(indices: list[int], batch: Batch) -> Tensor:
         values, gradients = head_gradients(model, batch.clean, batch, settings.metric)
         products = [torch.einsum("bphd,bphd->bph", z, g) for z, g in zip(values, gradients, strict=True)]
         return sum_where(products, batch, settings)
 
-    return by_batch(model, pairs, settings, 2, score)
+    return by_batch(model, examples, settings, 2, score)
 
 
-def absolute(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
-    return signed(model, pairs, settings).abs()
+def absolute(model: Model, examples: Sequence[Example], settings: Settings) -> Tensor:
+    return signed(model, examples, settings).abs()

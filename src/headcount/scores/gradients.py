@@ -9,7 +9,8 @@ from ..cuts import visit_heads
 from ..measure import answer_positions
 from ..metrics import metric_named
 from ..models import Model
-from ..tasks.pairs import Batch, Pair, batches
+from ..tasks.batches import Batch, batches
+from ..tasks.examples import Example
 from .method import Settings
 
 
@@ -24,18 +25,19 @@ def head_gradients(model: Model, ids: Tensor, batch: Batch, metric: str) -> tupl
         return z
 
     with model.frozen(), torch.enable_grad(), visit_heads(model, visit):
-        total = metric_named(metric)(model.last_logits(ids, batch.last), batch).sum()
+        total = metric_named(metric)(model.last_logits(ids, batch.spots, rows=batch.rows), batch).sum()
         gradients = torch.autograd.grad(total, values)
     return [value.detach() for value in values], gradients
 
 
 def by_batch(
-    model: Model, pairs: Sequence[Pair], settings: Settings, forwards: int, score: Callable[[list[int], Batch], Tensor]
-) -> Tensor:
-    """Apply a score to batch after batch, and put the pairs back into their order, [pair, layer, head]."""
-    scores = torch.zeros(len(pairs), model.n_layers, model.n_heads, dtype=torch.float64)
+    model: Model, examples: Sequence[Example], settings: Settings, forwards: int,
+    score: Callable[[list[int], Batch], Tensor],
+) -> Tensor:  # fmt: skip
+    """Apply a score to batch after batch, and put the examples back into their order, [example, layer, head]."""
+    scores = torch.zeros(len(examples), model.n_layers, model.n_heads, dtype=torch.float64)
     # A backward pass keeps every activation alive, so it gets half the tokens.
-    for indices, batch in batches(pairs, model.device, max(settings.max_tokens // 2, 1)):
+    for indices, batch in batches(examples, model.device, max(settings.max_tokens // 2, 1)):
         scores[indices] = score(indices, batch).cpu().double()
         settings.advance(forwards * len(batch))
     return scores
@@ -43,7 +45,5 @@ def by_batch(
 
 def sum_where(products: Sequence[Tensor], batch: Batch, settings: Settings) -> Tensor:
     """Sum [pair, position, head] of each layer over the real positions at which cuts apply -> [pair, layer, head]."""
-    positions = torch.arange(batch.length, device=batch.last.device)
-    real = positions <= batch.last[:, None]
-    where = real if settings.positions == "all" else answer_positions(batch)
+    where = batch.real() if settings.positions == "all" else answer_positions(batch, settings.positions)
     return torch.stack([(product.cpu() * where.cpu()[..., None]).sum(1) for product in products], dim=1)

@@ -19,25 +19,25 @@ from torch import Tensor
 
 from ..measure import Meter
 from ..models import Model
-from ..tasks.pairs import Pair
+from ..tasks.examples import Example
 from .method import Settings
 
 
-def remove_each(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
-    return -_change(model, pairs, settings)
+def remove_each(model: Model, examples: Sequence[Example], settings: Settings) -> Tensor:
+    return -_change(model, examples, settings)
 
 
-def restore_each(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
-    return _change(model, pairs, settings)
+def restore_each(model: Model, examples: Sequence[Example], settings: Settings) -> Tensor:
+    return _change(model, examples, settings)
 
 
-def _change(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
+def _change(model: Model, examples: Sequence[Example], settings: Settings) -> Tensor:
     """The metric with each head changed, minus the metric of the same run unchanged, [pair, layer, head]."""
     heads = model.head_count
     all_but_one = ~torch.eye(heads, dtype=torch.bool).view(heads, model.n_layers, model.n_heads)
     keeps = torch.cat([torch.ones_like(all_but_one[:1]), all_but_one])
     meter = Meter(
-        model, pairs, settings.filler,
+        model, examples, settings.filler,
         positions=settings.positions, max_tokens=settings.max_tokens, advance=settings.advance,
     )  # fmt: skip
     values = meter.measure(keeps)[settings.metric]

@@ -15,22 +15,22 @@ import torch
 from torch import Tensor
 
 from ..models import Model
-from ..tasks.pairs import Pair
+from ..tasks.examples import Example
 from .method import Settings
 
 COPY_LENGTH = 24
 
 
-def previous_token(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
-    return _attention_to(model, len(pairs), settings, back=1)
+def previous_token(model: Model, examples: Sequence[Example], settings: Settings) -> Tensor:
+    return _attention_to(model, len(examples), settings, back=1)
 
 
-def duplicate_token(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
-    return _attention_to(model, len(pairs), settings, back=COPY_LENGTH)
+def duplicate_token(model: Model, examples: Sequence[Example], settings: Settings) -> Tensor:
+    return _attention_to(model, len(examples), settings, back=COPY_LENGTH)
 
 
-def induction(model: Model, pairs: Sequence[Pair], settings: Settings) -> Tensor:
-    return _attention_to(model, len(pairs), settings, back=COPY_LENGTH - 1)
+def induction(model: Model, examples: Sequence[Example], settings: Settings) -> Tensor:
+    return _attention_to(model, len(examples), settings, back=COPY_LENGTH - 1)
 
 
 @torch.no_grad()

@@ -25,12 +25,14 @@ class HeadScores:
     method: str
     metric: str
     by_pair: NDArray[np.float64] = field(repr=False)
-    """[pair, layer, head]."""
+    """[sample, layer, head]."""
+    samples: str = "examples"
+    """What the samples are: `examples` (pairs or completions), or the `seeds` of a method that is fitted."""
     provenance: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def values(self) -> NDArray[np.float64]:
-        """Mean over pairs, [layer, head]."""
+        """Mean over samples, [layer, head]."""
         mean: NDArray[np.float64] = self.by_pair.mean(0)
         return mean
 
@@ -60,6 +62,7 @@ class HeadScores:
     def save(self, folder: str | Path) -> Path:
         """Write `scores.safetensors` and `scores.json` into a folder."""
         facts = {"model": self.model, "task": self.task, "method": self.method, "metric": self.metric}
+        facts |= {"samples": self.samples}
         return save_result(folder, "scores", {"by_pair": self.by_pair}, {**facts, "provenance": self.provenance})
 
     @classmethod

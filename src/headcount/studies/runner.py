@@ -27,7 +27,7 @@ from ..scores import method_named, require_units, score
 from ..scores.result import EdgeScores, HeadScores
 from ..sweeps import points_to_measure, sweep
 from ..tasks import task as make_task
-from ..tasks.pairs import Task
+from ..tasks.examples import Task, pairs_only
 from .jobs import Job, R
 from .outputs import write_outputs
 from .spec import Panel, Study, read_study
@@ -155,8 +155,9 @@ class _PanelWork:
             return
         readers, device = cast(Readers, self.panel.readers), self.model.device
         sizes = Sizes.of_model(self.model, readers)
-        scores = plan_scores(sizes, self.task.train, self.panel.steps, self.memory, device)
-        circuits = plan_circuits(sizes, self.task.test, self.memory, device)
+        train, test = (pairs_only(side, "A study of edges") for side in self.task.sides)
+        scores = plan_scores(sizes, train, self.panel.steps, self.memory, device)
+        circuits = plan_circuits(sizes, test, self.memory, device)
         if not quiet:
             say(
                 f"{self.model.name} · {self.task.name} · {sizes.graph.n_edges:,} edges; forecast beyond the model:"
@@ -227,14 +228,14 @@ class _PanelWork:
     def _score_cost(self) -> float:
         edges = self._total() if self.panel.units == "edges" else 0
         cost = method_named(self.panel.method).forwards(self.model.head_count, self.panel.steps, edges)
-        return cost * sum(len(pair.clean) for pair in self.task.train)
+        return cost * sum(len(example.ids) for example in self.task.train)
 
     def _sweep_cost(self, order: str) -> float:
         panel = self.panel
         mode = cast(Mode, panel.mode)
         ks, total = panel.ks or None, self._total()
         points = points_to_measure(panel.units, total, ks, panel.points, order, panel.draws, mode)
-        return points * sum(len(pair.clean) for pair in self.task.test)
+        return points * sum(len(example.ids) for example in self.task.test)
 
     def _total(self) -> int:
         if self.panel.units == "heads":
@@ -243,7 +244,7 @@ class _PanelWork:
 
     def _advance(self, bar: Bar) -> Callable[[int], None]:
         """Prompts that have been run, in tokens."""
-        length = sum(len(pair.clean) for pair in self.task.test) / len(self.task.test)
+        length = sum(len(example.ids) for example in self.task.test) / len(self.task.test)
         return lambda prompts: bar.advance(prompts * length)
 
 

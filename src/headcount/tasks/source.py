@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..errors import HeadcountError
-from .pairs import Pair
+from .examples import Pair
 
 Prompt = str | Sequence[int]
 """Text, or token ids where the cut between prompt and answer falls inside what text can say."""

@@ -1,0 +1,120 @@
+"""Ablate heads in the order of their roles, and measure how the log-probability of the target changes.
+
+    Δ(k) = log P(y | x; G with the first k heads at 0) - log P(y | x; G with the first k heads at 1)
+
+G is a base of gates: G+ of the same fit, in which all heads are open but those that hurt (the paper, Nam et al. 2025,
+figure 2), or all ones. Heads that help make Δ fall, heads that hurt make it rise, the others leave it near zero. Every
+seed has its own gates and orders; a curve has a draw for each.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .curves import Curve
+from .cuts import Filler, head_name
+from .errors import HeadcountError, did_you_mean, require_seed
+from .measure import MAX_TOKENS, Advance, Meter, Values
+from .models import Model
+from .progress import progress_bar
+from .provenance import provenance
+from .scores.roles import ROLES, HeadRoles
+from .tasks.examples import Task
+
+Base = Literal["plus", "ones"]
+LARGEST_K = 50
+Masks = NDArray[np.float64]
+
+
+def sweep_roles(
+    model: Model,
+    task: Task,
+    roles: HeadRoles,
+    *,
+    ks: Sequence[int] | None = None,
+    base: Base = "plus",
+    draws: int = 1,
+    seed: int = 0,
+    advance: Advance | None = None,
+) -> list[Curve]:
+    """A curve for each role, and one by chance, on the test split of a task.
+
+    **Arguments:**
+
+    - `ks`: numbers of heads, 0 to 50 by default, or to all heads of a model with fewer.
+    - `base`: the gates in which heads are ablated.
+    - `draws`: random orders for each seed of the roles.
+
+    Metrics of a curve: those of the task with the first k heads ablated, and their change Δ, named `log_prob_change`
+    (summed over the target), `log_prob_per_token_change`, and so on.
+    """
+    if base not in get_args(Base):
+        raise HeadcountError(f"There is no base {base!r}.{did_you_mean(str(base), get_args(Base))}")
+    if draws < 1:
+        raise HeadcountError(f"A chance order needs at least 1 draw; draws is {draws}.")
+    if roles.plus.shape[1:] != (model.n_layers, model.n_heads):
+        raise HeadcountError(f"The roles are of {roles.plus[0].size} heads, but {model.name} has {model.head_count}.")
+    require_seed(seed)
+    grid = role_grid(model.head_count, ks)
+    examples = task.split("test")
+    filler = Filler.prepare(model, roles.fill, examples=examples, reference=task.split("train"), seed=seed)
+    orders = {role: [(s, roles.order(role, s)) for s in range(roles.seeds)] for role in ROLES}
+    rng = np.random.default_rng(seed)
+    by_chance = [(s, rng.permutation(model.head_count)) for s in range(roles.seeds) for _ in range(draws)]
+    arguments = {"ks": grid, "base": base, "draws": draws, "seed": seed, "fill": roles.fill}
+    origin = provenance(model, task, arguments)
+    curves = []
+    with progress_bar(points_of_roles(len(grid), roles.seeds, draws) * len(examples), quiet=advance is not None) as bar:
+        bar.describe(f"{model.name} · {task.name} · roles")
+        meter = Meter(model, examples, filler, max_tokens=MAX_TOKENS, advance=advance or bar.advance)
+        for order, ranked in {**orders, "chance": by_chance}.items():
+            names = [head_name(divmod(int(place), model.n_heads)) for place in ranked[0][1]]
+            curves.append(
+                Curve(
+                    model.name, task.name, task.title, "heads", "gating", order, "mask", roles.fill, "log_prob_change",
+                    tuple(grid), model.head_count, tuple(names) if roles.seeds == 1 and order != "chance" else (),
+                    _measured(meter, roles, base, ranked, grid), base, origin,
+                )  # fmt: skip
+            )
+    return curves
+
+
+def role_grid(heads: int, ks: Sequence[int] | None) -> list[int]:
+    if not ks:
+        return list(range(min(LARGEST_K, heads) + 1))
+    if wrong := [k for k in ks if k < 0]:
+        raise HeadcountError(f"k must not be negative; {wrong[0]} is.")
+    return sorted({0, *(min(k, heads) for k in ks)})
+
+
+def points_of_roles(ks: int, seeds: int, draws: int) -> int:
+    """Masks that are measured, for progress bars."""
+    return 2 * ks * seeds * (len(ROLES) + draws)
+
+
+def _measured(
+    meter: Meter, roles: HeadRoles, base: Base, ranked: Sequence[tuple[int, NDArray[np.intp]]], ks: Sequence[int]
+) -> Values:
+    """Metrics with the first k ablated, and their change against the first k open, [draw, k, example]."""
+    masks = np.stack(
+        [_ablated(roles, base, seed, order[:k], to) for to in (0.0, 1.0) for seed, order in ranked for k in ks]
+    )
+    # With all heads open as the base, or with k = 0, many masks are the same; each is run once.
+    different, place = np.unique(masks.reshape(len(masks), -1), axis=0, return_inverse=True)
+    found = meter.measure(torch.from_numpy(different.reshape(-1, *masks.shape[1:])))
+    meter.advance((len(masks) - len(different)) * len(meter.examples))
+    values: Values = {}
+    for name, value in found.items():
+        closed, opened = value[place.ravel()].reshape(2, len(ranked), len(ks), -1)
+        values[name], values[f"{name}_change"] = closed, closed - opened
+    return values
+
+
+def _ablated(roles: HeadRoles, base: Base, seed: int, places: NDArray[np.intp], to: float) -> Masks:
+    """The base gates of a seed with some heads set to 0 or 1, [layer, head]."""
+    gates = roles.plus[seed].copy() if base == "plus" else np.ones_like(roles.plus[seed])
+    gates.flat[places] = to
+    return gates

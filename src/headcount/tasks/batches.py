@@ -1,0 +1,158 @@
+"""Examples as tensors, and how many of them run together."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from ..errors import HeadcountError
+from .examples import Completion, Example, Pair
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Examples padded on the right, and the spots at which something is predicted: one a pair, one for each target
+    token of a completion."""
+
+    clean: Tensor
+    """Token ids, [row, position]."""
+    other: Tensor | None
+    """Token ids of the counterfactual prompts, [row, position]."""
+    last: Tensor
+    """Position of the last prompt token, [row]."""
+    end: Tensor
+    """Position of the last real token, [row]; behind the prompt where a target has several tokens."""
+    rows: Tensor
+    """The row of each spot, [spot]."""
+    spots: Tensor
+    """The position of each spot, [spot]."""
+    answers: Tensor
+    """Ids of the right next tokens, [spot, answer], filled up with -1."""
+    wrongs: Tensor
+    """Ids of the wrong next tokens, [spot, wrong], filled up with -1."""
+
+    def __len__(self) -> int:
+        return len(self.last)
+
+    @property
+    def length(self) -> int:
+        return self.clean.shape[1]
+
+    @property
+    def corrupt(self) -> Tensor:
+        """Token ids of the counterfactual prompts."""
+        if self.other is None:
+            raise HeadcountError("These examples have no counterfactual prompts. Use the fill 'zero' or 'mean'.")
+        return self.other
+
+    @property
+    def has_wrongs(self) -> bool:
+        """True where every example has wrong next tokens to compare with."""
+        return bool((self.wrongs >= 0).any(1).all())
+
+    def real(self) -> Tensor:
+        """[row, position], False at padding."""
+        return torch.arange(self.length, device=self.end.device) <= self.end[:, None]
+
+    def by_row(self, values: Tensor) -> Tensor:
+        """Sums of a value a spot over the spots of each row, [row]."""
+        if len(self.rows) == len(self):
+            return values
+        return values.new_zeros(len(self)).index_add(0, self.rows, values)
+
+    def repeated(self, times: int) -> "Batch":
+        """The whole batch again and again, so that many cuts of the same examples run in one forward."""
+        if times == 1:
+            return self
+        offsets = torch.arange(times, device=self.rows.device).repeat_interleave(len(self.rows)) * len(self)
+
+        def again(tensor: Tensor) -> Tensor:
+            return tensor.repeat(times, *[1] * (tensor.dim() - 1))
+
+        return Batch(
+            clean=again(self.clean), other=None if self.other is None else again(self.other), last=again(self.last),
+            end=again(self.end), rows=again(self.rows) + offsets, spots=again(self.spots),
+            answers=again(self.answers), wrongs=again(self.wrongs),
+        )  # fmt: skip
+
+    def among_listed(self) -> tuple[Tensor, "Batch"]:
+        """All right and wrong tokens of the batch, and the batch with places among them in the place of token ids."""
+        both = torch.cat([self.answers, self.wrongs], dim=1)
+        tokens = both[both >= 0].unique()
+        places = torch.searchsorted(tokens, both).where(both >= 0, both)
+        answers, wrongs = places.split([self.answers.shape[1], self.wrongs.shape[1]], dim=1)
+        return tokens, replace(self, answers=answers.contiguous(), wrongs=wrongs.contiguous())
+
+
+def collate(examples: Sequence[Example], device: torch.device) -> Batch:
+    """All pairs or all completions."""
+    last = [_prompt_length(example) - 1 for example in examples]
+    spots = [(row, last[row] + step) for row, example in enumerate(examples) for step in range(_answer_length(example))]
+    others = [example.corrupt for example in examples if isinstance(example, Pair)]
+    return Batch(
+        clean=_padded([example.ids for example in examples], 0, device),
+        other=_padded(others, 0, device) if len(others) == len(examples) else None,
+        last=torch.tensor(last, device=device),
+        end=torch.tensor([len(example.ids) - 1 for example in examples], device=device),
+        rows=torch.tensor([row for row, _ in spots], device=device),
+        spots=torch.tensor([spot for _, spot in spots], device=device),
+        answers=_padded([answers for example in examples for answers in _answers(example)], -1, device),
+        wrongs=_padded([wrongs for example in examples for wrongs in _wrongs(example)], -1, device),
+    )
+
+
+def batches(examples: Sequence[Example], device: torch.device, max_tokens: int) -> Iterator[tuple[list[int], Batch]]:
+    """Examples of similar shape together, at most `max_tokens` a batch: (their indices, their tensors).
+
+    Once a batch is worth running, it waits for no longer example, which would only add padding. How examples fall into
+    batches depends on them alone, so that a run can be repeated bit for bit.
+    """
+    waiting: list[int] = []
+    width = 0
+    order = sorted(range(len(examples)), key=lambda i: (len(examples[i].ids), _first_difference(examples[i])))
+    for index in order:
+        length = len(examples[index].ids)
+        full = length * (len(waiting) + 1) > max_tokens
+        worth_running = length > width and width * len(waiting) >= max_tokens // 8
+        if waiting and (full or worth_running):
+            yield waiting, collate([examples[i] for i in waiting], device)
+            waiting = []
+        width = length
+        waiting.append(index)
+    if waiting:
+        yield waiting, collate([examples[i] for i in waiting], device)
+
+
+def _prompt_length(example: Example) -> int:
+    return len(example.clean) if isinstance(example, Pair) else len(example.prompt)
+
+
+def _answer_length(example: Example) -> int:
+    return 1 if isinstance(example, Pair) else len(example.target)
+
+
+def _answers(example: Example) -> list[tuple[int, ...]]:
+    """The right tokens at each spot."""
+    return [example.answers] if isinstance(example, Pair) else [(token,) for token in example.target]
+
+
+def _wrongs(example: Example) -> list[tuple[int, ...]]:
+    """The wrong tokens at each spot; of a completion, the other choices where all of them are one token."""
+    if isinstance(example, Pair):
+        return [example.wrongs]
+    if example.has_long_choices:
+        return [()] * len(example.target)
+    return [tuple(choice[0] for choice in example.others)] * len(example.target)
+
+
+def _first_difference(example: Example) -> int:
+    if isinstance(example, Completion):
+        return 0
+    both = zip(example.clean, example.corrupt, strict=True)
+    return next((i for i, (clean, corrupt) in enumerate(both) if clean != corrupt), len(example.clean))
+
+
+def _padded(rows: Sequence[Sequence[int]], filler: int, device: torch.device) -> Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[filler] * (width - len(row))] for row in rows], dtype=torch.long, device=device)

@@ -1,0 +1,118 @@
+"""The examples that a measurement runs on: pairs of prompts, or prompts with a wanted response; and tasks of them."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..errors import HeadcountError
+
+Split = Literal["train", "test"]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A clean prompt and its counterfactual, aligned token by token, with the right and the wrong next tokens."""
+
+    clean: tuple[int, ...]
+    corrupt: tuple[int, ...]
+    answers: tuple[int, ...]
+    wrongs: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.clean) != len(self.corrupt):
+            raise HeadcountError(
+                f"A pair must have prompts of equal length: the clean one has {len(self.clean)} tokens,"
+                f" the corrupt one {len(self.corrupt)}. Change words until both counts agree."
+            )
+        for name in ("clean", "answers", "wrongs"):
+            if not getattr(self, name):
+                raise HeadcountError(f"A pair must have at least one token in {name!r}, and this one has none.")
+        if both := set(self.answers) & set(self.wrongs):
+            raise HeadcountError(f"A token cannot be right and wrong at once; this pair has {sorted(both)} in both.")
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """What a run reads."""
+        return self.clean
+
+    def facts(self) -> Any:
+        """What a result depends on."""
+        return [self.clean, self.corrupt, self.answers, self.wrongs]
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A prompt and the response that is wanted, of any length; where the response is one of several, the others too."""
+
+    prompt: tuple[int, ...]
+    target: tuple[int, ...]
+    others: tuple[tuple[int, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.prompt:
+            raise HeadcountError("A completion must have a prompt of at least one token, and this one has none.")
+        if not self.target:
+            raise HeadcountError("The target of a completion is empty; it must have at least one token.")
+        if not all(self.others) or self.target in self.others:
+            raise HeadcountError("The other choices of a completion must not be empty or the same as the target.")
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """What a run reads: all but the target's last token, after which nothing is asked."""
+        return self.prompt + self.target[:-1]
+
+    @property
+    def has_long_choices(self) -> bool:
+        """True where choices can only be compared by reading each of them."""
+        return bool(self.others) and any(len(choice) > 1 for choice in (self.target, *self.others))
+
+    def facts(self) -> Any:
+        return [self.prompt, self.target, self.others]
+
+
+Example = Pair | Completion
+
+
+@dataclass(frozen=True)
+class Task:
+    """A named set of examples with its metric. Scores are fitted on `train`, curves are measured on `test`."""
+
+    name: str
+    title: str
+    metric: str
+    train: tuple[Pair, ...] | tuple[Completion, ...] = field(repr=False)
+    test: tuple[Pair, ...] | tuple[Completion, ...] = field(repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the metric and of every token id: what a result depends on, however the task was made."""
+        facts = [[self.metric], *([example.facts() for example in side] for side in self.sides)]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+    @property
+    def sides(self) -> tuple[Sequence[Example], Sequence[Example]]:
+        return self.train, self.test
+
+    @property
+    def has_pairs(self) -> bool:
+        """True where every prompt has its counterfactual."""
+        return all(isinstance(example, Pair) for side in self.sides for example in side)
+
+    def split(self, name: Split) -> tuple[Pair, ...] | tuple[Completion, ...]:
+        examples = self.train if name == "train" else self.test
+        if not examples:
+            raise HeadcountError(f"The task {self.name!r} has no {name} examples. Give it more.")
+        return examples
+
+
+def pairs_only(examples: Sequence[Example], what: str) -> tuple[Pair, ...]:
+    """The examples, where all of them are pairs."""
+    found = tuple(example for example in examples if isinstance(example, Pair))
+    if len(found) < len(examples):
+        raise HeadcountError(
+            f"{what} needs a counterfactual prompt for every prompt, and this task has prompts with a target only."
+            " Use a task of pairs such as ioi; for heads, another fill (zero, mean) or method will do."
+        )
+    return found

@@ -1,0 +1,159 @@
+"""Tasks of EleutherAI's lm-evaluation-harness (`pip install 'headcount[lm-eval]'`).
+
+    lm-eval:arc_easy              a task, group or tag of the harness by its name; a group means all its members
+    lm-eval:path/to/task.yaml     a task file of your own; what it includes or groups is looked up in its folder
+
+The harness loads the data and writes the prompts, with the task's own description, worked examples and delimiters; we
+only read them off. What is scored there by perplexity of whole texts, or with choices inside the prompt, has no
+prompt-and-response form and is refused. Records without an answer, and items whose own question is among the worked
+examples in front, are left out.
+"""
+
+import random
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ..errors import HeadcountError
+from .completions import Item
+from .known_sets import hub_or_cache
+
+PREFIX = "lm-eval:"
+MOST_RECORDS = 10_000
+"""From each side of each task: some training splits have half a million, and every prompt is a template to fill."""
+
+
+def read_lm_eval(name: str, rng: random.Random) -> tuple[list[Item], list[Item]]:
+    """Train and test items of a task, in random order. The same state of `rng` gives the same items."""
+    train: list[Item] = []
+    test: list[Item] = []
+    for task in _load(name.removeprefix(PREFIX)):
+        for side, items in zip((train, test), _read_task(task, rng), strict=True):
+            side.extend(items)
+    if not (train and test):
+        raise HeadcountError(
+            f"The task {name} must give at least one train and one test item, but it gives {len(train)} and"
+            f" {len(test)}. Choose a task with more records that have an answer."
+        )
+    rng.shuffle(train)
+    rng.shuffle(test)
+    return train, test
+
+
+def _load(name: str) -> list[Any]:
+    """The harness' task objects: one, or the members of a group."""
+    try:
+        import datasets
+        from lm_eval.tasks import TaskManager
+    except ImportError as error:
+        raise HeadcountError(
+            f"The task {PREFIX}{name} needs the package `lm-eval`, which is not installed."
+            " Install it: pip install 'headcount[lm-eval]'"
+        ) from error
+    path = Path(name).resolve()
+    is_file = path.suffix == ".yaml"
+    if is_file and not path.is_file():
+        raise HeadcountError(f"The task file {name} does not exist. Check the path.")
+    try:
+        manager = TaskManager(include_path=str(path.parent), include_defaults=False) if is_file else TaskManager()
+        if is_file:
+            names = [known for known, entry in manager.task_index.items() if entry.yaml_path == path]
+        else:
+            names = [name] if name in manager.all_tasks else []
+        if not names:
+            raise HeadcountError(f"lm-evaluation-harness finds no task {name!r}.{_nearest(name, manager.all_tasks)}")
+        with hub_or_cache(datasets):
+            return list(manager.load(names)["tasks"].values())
+    except HeadcountError:
+        raise
+    except Exception as error:  # of the harness, its task's own code, datasets or the hub: no common class
+        raise HeadcountError(
+            f"lm-evaluation-harness cannot load the task {name}: {_reason(error)}."
+            " Check its file, that its data can be reached, and try it with `lm-eval` itself."
+        ) from error
+
+
+def _read_task(task: Any, rng: random.Random) -> tuple[list[Item], list[Item]]:
+    _require_supported(task)
+    task.set_fewshot_seed(rng.randrange(2**32))
+    try:
+        test = list(task.eval_docs)
+        train = list(task.training_docs()) if _has_own_training(task) else []
+        if not train:
+            rng.shuffle(test)
+            train, test = test[::2], test[1::2]
+        return _items(task, train, rng), _items(task, test, rng)
+    except Exception as error:  # templates and Python functions of the task run here
+        raise HeadcountError(
+            f"The records of the lm-eval task {task.config.task!r} cannot be read: {_reason(error)}."
+            " Try the task with `lm-eval` itself."
+        ) from error
+
+
+def _require_supported(task: Any) -> None:
+    name, wanted = task.config.task, ("multiple_choice", "generate_until", "loglikelihood")
+    if task.OUTPUT_TYPE not in wanted:
+        raise HeadcountError(
+            f"A task of lm-eval must have the output type {', '.join(wanted[:-1])} or {wanted[-1]};"
+            f" {name!r} has {task.OUTPUT_TYPE}. Choose another task."
+        )
+    if getattr(task, "multiple_input", 0) or task.config.doc_to_image or task.config.doc_to_audio:
+        raise HeadcountError(
+            f"A task of lm-eval must have one text prompt a record; {name!r} has one for each choice, or images or"
+            " sound. Choose another task."
+        )
+
+
+def _has_own_training(task: Any) -> bool:
+    config = task.config
+    return bool(task.has_training_docs()) and config.training_split != (config.test_split or config.validation_split)
+
+
+def _items(task: Any, records: Sequence[dict[str, Any]], rng: random.Random) -> list[Item]:
+    if len(records) > MOST_RECORDS:
+        records = rng.sample(records, MOST_RECORDS)
+    read = (_item(task, record) for record in records)
+    return [item for item in read if item is not None]
+
+
+def _item(task: Any, record: dict[str, Any]) -> Item | None:
+    shots = task.config.num_fewshot or 0
+    lead = task.doc_to_prefix(record)
+    prompt = task.fewshot_context(record, num_fewshot=shots, gen_prefix=lead)
+    question = task.doc_to_text(record)
+    if shots and question and prompt.count(question) > 1:
+        return None
+    choices = list(task.doc_to_choice(record)) if task.config.doc_to_choice is not None else []
+    answer = _answer(task.doc_to_target(record), choices)
+    if not answer:
+        return None
+    if task.OUTPUT_TYPE == "loglikelihood":  # the harness puts nothing between these two
+        return Item(prompt, answer)
+    between = " " if lead and task.OUTPUT_TYPE == "generate_until" else task.config.target_delimiter
+    among = tuple(f"{between}{choice}" for choice in choices) if task.OUTPUT_TYPE == "multiple_choice" else ()
+    return Item(prompt, f"{between}{answer}", among)
+
+
+def _answer(target: Any, choices: Sequence[str]) -> str | None:
+    """The first right answer as text. The harness gives a text, a number among the choices, or a list of either."""
+    if isinstance(target, list):
+        return _answer(target[0], choices) if target else None
+    if not choices:
+        return str(target)
+    if isinstance(target, int):
+        return choices[target] if 0 <= target < len(choices) else None
+    return target if target in choices else None
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """Not `did_you_mean`, which would list all of the harness' ten thousand names."""
+    nearest = get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(map(repr, nearest))}?" if nearest else ""
+    return f"{hint} `lm-eval ls tasks` lists them all."
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what the library says; the kind of the error too, as many say little without it."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__

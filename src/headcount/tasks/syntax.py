@@ -1,0 +1,216 @@
+"""Small rewritings of a sentence that ask for English grammar and nothing else.
+
+Five kinds: agreement of subject and verb, past tense, plural, question and negation. "They sing loudly." ->
+" They sang loudly." The task `syntax` says what to do and shows one example, `syntax_shots` only shows four examples.
+Train and test share no verbs, no nouns and no people.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .completions import Item
+
+# Base form, third person, past and the rest of a sentence that goes well with can, will, should, do and not. No verb
+# whose past is its base form, no word of an instruction and no noun of the tables below.
+VERBS = """
+walk walks walked home, talk talks talked softly, jump jumps jumped over the fence, play plays played outside,
+cook cooks cooked dinner, clean cleans cleaned the kitchen, wash washes washed the dishes,
+watch watches watched the game, help helps helped in the garden, open opens opened the door,
+close closes closed the gate, paint paints painted the wall, carry carries carried the bags,
+study studies studied at night, try tries tried the soup, dry dries dried the plates,
+hurry hurries hurried to the station, arrive arrives arrived early, dance dances danced all night,
+smile smiles smiled politely, laugh laughs laughed at the joke, listen listens listened carefully,
+visit visits visited the museum, travel travels traveled by train, wait waits waited upstairs,
+work works worked on the farm, call calls called the office, climb climbs climbed the hill,
+count counts counted the money, push pushes pushed the cart, plant plants planted roses,
+stop stops stopped at the corner, plan plans planned the trip, knock knocks knocked twice, sing sings sang loudly,
+eat eats ate bread, drink drinks drank cold water, go goes went to school, come comes came back late,
+swim swims swam in the lake, run runs ran fast, drive drives drove to town, fly flies flew to London,
+speak speaks spoke slowly, sleep sleeps slept well, teach teaches taught history, buy buys bought fresh milk,
+bring brings brought the tickets, catch catches caught the ball, think thinks thought about the future,
+find finds found the right answer, win wins won the race, begin begins began at noon, break breaks broke the record,
+draw draws drew small circles, give gives gave good advice, grow grows grew beans, hear hears heard the bell,
+hide hides hid in the barn, hold holds held the rope, keep keeps kept the change, pay pays paid the rent,
+ride rides rode the old bike, sell sells sold flowers, sit sits sat by the window, stand stands stood in line,
+take takes took the money, tell tells told the truth, throw throws threw stones, wear wears wore warm gloves,
+feed feeds fed the chickens, build builds built wooden sheds, sweep sweeps swept the floor,
+shake shakes shook the bottle, wake wakes woke up early
+"""
+NOUNS = """
+dog dogs, cat cats, bird birds, cow cows, car cars, book books, chair chairs, table tables, lamp lamps, cup cups,
+shirt shirts, hat hats, pencil pencils, map maps, apple apples, egg eggs, spoon spoons, river rivers, boat boats,
+house houses, horse horses, bridge bridges, roof roofs, cliff cliffs, piano pianos, photo photos, radio radios,
+zoo zoos, potato potatoes, tomato tomatoes, box boxes, fox foxes, glass glasses, dress dresses, brush brushes,
+bush bushes, bench benches, church churches, branch branches, couch couches, peach peaches, sandwich sandwiches,
+city cities, puppy puppies, cherry cherries, berry berries, factory factories, library libraries,
+butterfly butterflies, pony ponies, diary diaries, key keys, toy toys, monkey monkeys, donkey donkeys, turkey turkeys,
+leaf leaves, knife knives, wolf wolves, shelf shelves, loaf loaves, calf calves, mouse mice, goose geese, foot feet,
+tooth teeth, ox oxen, sheep sheep, deer deer, fish fish
+"""
+PEOPLE = """
+boy boys, girl girls, man men, woman women, child children, teacher teachers, doctor doctors, nurse nurses,
+farmer farmers, baker bakers, pilot pilots, sailor sailors, lawyer lawyers, artist artists, neighbor neighbors,
+tailor tailors, judge judges, guard guards, soldier soldiers, king kings, prince princes, lady ladies, guest guests,
+clerk clerks, poet poets, actor actors, captain captains, dentist dentists, chef chefs, waitress waitresses,
+boss bosses, policeman policemen, secretary secretaries, student students
+"""
+ADJECTIVES = "small big old nice".split()
+
+ITEMS_A_KIND = 50
+
+
+@dataclass(frozen=True)
+class Verb:
+    base: str
+    third: str
+    past: str
+    rest: str
+
+
+@dataclass(frozen=True)
+class Noun:
+    singular: str
+    plural: str
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of one side."""
+
+    verbs: Sequence[Verb]
+    nouns: Sequence[Noun]
+    people: Sequence[Noun]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A sentence before and after, and the base form of the word that the change is about."""
+
+    word: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Syntax:
+    title: str = "Syntax"
+    instructed: bool = True
+    shots: int = 1
+    """How many examples stand in front."""
+
+    def items(self, rng: random.Random) -> tuple[list[Item], list[Item]]:
+        train, test = split_words(rng)
+        return self._side(train, rng), self._side(test, rng)
+
+    def _side(self, words: Words, rng: random.Random) -> list[Item]:
+        items = []
+        for instruction, change_of in KINDS.items():
+            changes = draw(change_of, words, rng)
+            for change in changes:
+                others = [other for other in changes if other.word != change.word]
+                lines = [instruction] if self.instructed else []
+                for shot in rng.sample(others, self.shots):
+                    lines += [f"Input: {shot.before}", f"Output: {shot.after}"]
+                lines += [f"Input: {change.before}", "Output:"]
+                items.append(Item("\n".join(lines), f" {change.after}"))
+        rng.shuffle(items)
+        return items
+
+
+def split_words(rng: random.Random) -> tuple[Words, Words]:
+    verbs = [Verb(*row.strip().split(maxsplit=3)) for row in VERBS.split(",")]
+    nouns, people = ([Noun(*row.split()) for row in table.split(",")] for table in (NOUNS, PEOPLE))
+    rng.shuffle(verbs)
+    rng.shuffle(nouns)
+    rng.shuffle(people)
+    return Words(verbs[::2], nouns[::2], people[::2]), Words(verbs[1::2], nouns[1::2], people[1::2])
+
+
+def draw(change_of: Callable[[Words, random.Random], Change], words: Words, rng: random.Random) -> list[Change]:
+    """Changes of one kind, all of different sentences."""
+    found: dict[str, Change] = {}
+    while len(found) < ITEMS_A_KIND:
+        change = change_of(words, rng)
+        found[change.before] = change
+    return list(found.values())
+
+
+def agreement(words: Words, rng: random.Random) -> Change:
+    verb = rng.choice(words.verbs)
+    subject, many = rng.choice(words.people), rng.random() < 0.5
+    start = f"The {subject.plural if many else subject.singular}"
+    if rng.random() < 0.5:  # a word of the other number between the subject and its verb
+        start += f" near {rng.choice(['me', 'him', 'her'] if many else ['us', 'them'])}"
+    forms = "/".join(rng.sample([verb.base, verb.third], 2))
+    right = verb.base if many else verb.third
+    return Change(verb.base, f"{start} ({forms}) {verb.rest}.", f"{start} {right} {verb.rest}.")
+
+
+def past(words: Words, rng: random.Random) -> Change:
+    verb = rng.choice(words.verbs)
+    subject, third = _subject(words, rng, "I We You They")
+    present = verb.third if third else verb.base
+    return Change(verb.base, f"{subject} {present} {verb.rest}.", f"{subject} {verb.past} {verb.rest}.")
+
+
+def plural(words: Words, rng: random.Random) -> Change:
+    noun, adjective = rng.choice(words.nouns), rng.choice(ADJECTIVES)
+    before, after = rng.choice(
+        [
+            ("The {} is here.", "The {} are here."),
+            ("Where is the {}?", "Where are the {}?"),
+            (f"The {{}} was {adjective}.", f"The {{}} were {adjective}."),
+            (f"This {{}} is {adjective}.", f"These {{}} are {adjective}."),
+            (f"That {{}} is {adjective}.", f"Those {{}} are {adjective}."),
+        ]
+    )
+    return Change(noun.singular, before.format(noun.singular), after.format(noun.plural))
+
+
+def question(words: Words, rng: random.Random) -> Change:
+    verb = rng.choice(words.verbs)
+    subject, third = _subject(words, rng, "They")
+    said, helper, _ = _helper(verb, third, rng)
+    asked = f"{helper.capitalize()} {subject[0].lower()}{subject[1:]} {verb.base} {verb.rest}?"
+    return Change(verb.base, f"{subject} {said} {verb.rest}.", asked)
+
+
+def negation(words: Words, rng: random.Random) -> Change:
+    verb = rng.choice(words.verbs)
+    subject, third = _subject(words, rng, "I We You They")
+    said, _, negated = _helper(verb, third, rng)
+    return Change(verb.base, f"{subject} {said} {verb.rest}.", f"{subject} {negated} {verb.base} {verb.rest}.")
+
+
+def _subject(words: Words, rng: random.Random, others: str) -> tuple[str, bool]:
+    """A subject and whether it takes the third person singular. `others` are the pronouns that do not."""
+    person = rng.choice(words.people)
+    third = rng.random() < 0.5
+    if third:
+        return rng.choice(["He", "She", f"The {person.singular}"]), third
+    return rng.choice([*others.split(), f"The {person.plural}"]), third
+
+
+def _helper(verb: Verb, third: bool, rng: random.Random) -> tuple[str, str, str]:
+    """The verb of a statement, the word that a question begins with and what comes before the verb in a negation."""
+    modal = rng.choice(["can", "will", "should"])
+    return rng.choice(
+        [
+            (f"{modal} {verb.base}", modal, "cannot" if modal == "can" else f"{modal} not"),
+            (verb.past, "did", "did not"),
+            (verb.third, "does", "does not") if third else (verb.base, "do", "do not"),
+        ]
+    )
+
+
+KINDS = {
+    "Choose the right form of the verb.": agreement,
+    "Write the verb in the past tense.": past,
+    "Write the sentence in the plural.": plural,
+    "Turn the statement into a question.": question,
+    "Make the sentence negative.": negation,
+}
+
+syntax = Syntax()
+syntax_shots = Syntax(title="Syntax, by examples", instructed=False, shots=4)
