@@ -8,7 +8,8 @@ import headcount
 SOURCE = Path(headcount.__file__).parent
 ORDER = (
     "errors", "cache", "progress", "results", "graph", "models", "tasks", "provenance", "metrics", "cuts", "memory",
-    "measure", "circuits", "curves", "scores", "units", "sweeps", "figures", "selfcheck", "studies", "cli",
+    "measure", "circuits", "curves", "scores", "units", "sweeps", "role_sweeps", "comparison", "figures",
+    "selfcheck", "studies", "tables", "cli",
 )  # fmt: skip
 
 

@@ -104,9 +104,16 @@ def test_half_of_the_subjects_in_agreement_are_plural_and_the_order_of_the_forms
 
 @pytest.fixture(scope="module")
 def rewritten():
-    """Every sentence of many draws of the instructed task, with what becomes of it under its instruction."""
-    items = [item for seed in range(60) for item in both_sides("syntax", seed)]
-    return {(item.prompt.split("\n")[0], item.prompt.split("\n")[-2][len("Input: ") :]): item.target for item in items}
+    """What becomes of a sentence under an instruction, for the sentences of very many draws."""
+    rng = random.Random(0)
+    sides = syntax.split_words(rng)
+    changes = [
+        (instruction, change_of(side, rng))
+        for instruction, change_of in syntax.KINDS.items()
+        for side in sides
+        for _ in range(20_000)
+    ]
+    return {(instruction, change.before): f" {change.after}" for instruction, change in changes}
 
 
 @pytest.mark.parametrize(

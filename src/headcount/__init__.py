@@ -20,6 +20,7 @@ from .errors import HeadcountError as HeadcountError
 if TYPE_CHECKING:
     from .circuits import Circuit as Circuit
     from .circuits import CircuitMeter as CircuitMeter
+    from .comparison import compare_scores as compare_scores
     from .curves import Curve as Curve
     from .cuts import cut as cut
     from .figures import plot as plot
@@ -28,13 +29,21 @@ if TYPE_CHECKING:
     from .models import Model as Model
     from .models import load as load
     from .models import register_family as register_family
+    from .role_sweeps import sweep_roles as sweep_roles
     from .scores import EdgeScores as EdgeScores
     from .scores import HeadScores as HeadScores
     from .scores import register_method as register_method
     from .scores import score as score
+    from .scores.contrast import ContrastGates as ContrastGates
+    from .scores.contrast import fit_contrast as fit_contrast
+    from .scores.gate_fit import QUICK as QUICK
+    from .scores.gate_fit import Fit as Fit
+    from .scores.gating import fit_roles as fit_roles
+    from .scores.roles import HeadRoles as HeadRoles
     from .selfcheck import check as check
     from .studies import run as run
     from .sweeps import sweep as sweep
+    from .tasks import Completion as Completion
     from .tasks import Pair as Pair
     from .tasks import Task as Task
     from .tasks import register_task as register_task
@@ -52,7 +61,16 @@ _HOME = {
     "Model": "models",
     "load": "models",
     "register_family": "models",
+    "compare_scores": "comparison",
+    "ContrastGates": "scores.contrast",
     "EdgeScores": "scores.result",
+    "Fit": "scores.gate_fit",
+    "QUICK": "scores.gate_fit",
+    "fit_contrast": "scores.contrast",
+    "fit_roles": "scores.gating",
+    "HeadRoles": "scores.roles",
+    "sweep_roles": "role_sweeps",
+    "Completion": "tasks.examples",
     "HeadScores": "scores.result",
     "register_method": "scores",
     "score": "scores",

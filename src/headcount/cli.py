@@ -4,18 +4,16 @@ import sys
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from .errors import HeadcountError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from .graph import Readers
     from .models import Model
-    from .studies import StudyResult
+    from .scores.result import Order
 
 app = typer.Typer(
     help="How many attention heads does a behaviour need, and which ones?",
@@ -31,11 +29,14 @@ ModelArgument = Annotated[str, typer.Argument(help="A named model (smollm2), a l
 
 @app.command()
 def run(
-    study: Annotated[str, typer.Argument(help="A bundled study (heads-kept, edges-kept) or a TOML file.")],
+    study: Annotated[str, typer.Argument(help="A bundled study (heads-kept, edges-kept, head-roles) or a TOML file.")],
     model: Annotated[list[str] | None, typer.Option(help="Model to run on; may be given again.")] = None,
     task: Annotated[list[str] | None, typer.Option(help="Task, or a JSONL file; may be given again.")] = None,
     method: Annotated[str | None, typer.Option(help="Scoring method; see 'headcount methods'.")] = None,
-    n: Annotated[int | None, typer.Option("-n", help="Pairs a task, half to score on, half to measure on.")] = None,
+    fill: Annotated[str | None, typer.Option(help="What removed heads carry: zero, mean, counterfactual, …")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Fits of head-roles.")] = None,
+    base: Annotated[str | None, typer.Option(help="Gates in which head-roles ablates: plus or ones.")] = None,
+    n: Annotated[int | None, typer.Option("-n", help="Examples a task, half to score on, half to measure on.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of tasks and random orders.")] = None,
     threshold: Annotated[float | None, typer.Option(help="Explained effect that counts as enough.")] = None,
     memory: Annotated[str | None, typer.Option(help="What edges may use beyond the model, such as 8GB.")] = None,
@@ -46,7 +47,9 @@ def run(
     from .memory import parse_bytes
     from .studies import run as run_study
 
-    asked = {"method": method, "n": n, "seed": seed, "threshold": threshold}
+    asked = {
+        "method": method, "fill": fill, "seeds": seeds, "base": base, "n": n, "seed": seed, "threshold": threshold,
+    }  # fmt: skip
     overrides = {key: value for key, value in asked.items() if value is not None}
     try:
         result = run_study(
@@ -56,7 +59,59 @@ def run(
     except KeyboardInterrupt:
         print("headcount: stopped. Finished jobs are kept; the same command goes on from here.", file=sys.stderr)
         raise typer.Exit(130) from None
-    _print_study(result)
+    from .tables import print_kept, print_roles
+
+    (print_roles if result.study.kind == "roles" else print_kept)(result)
+
+
+@app.command()
+def score(
+    model: ModelArgument,
+    task: Annotated[str, typer.Argument(help="A task, or a JSONL file.")],
+    out: Annotated[Path, typer.Option(help="Folder for the scores.")],
+    method: Annotated[str, typer.Option(help="Scoring method; see 'headcount methods'.")] = "attribution",
+    fill: Annotated[str | None, typer.Option(help="What a removed head carries.")] = None,
+    n: Annotated[int, typer.Option("-n", help="Examples, half of which are scored on.")] = 200,
+    seed: Annotated[int, typer.Option(help="Of the task and of fits.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and updates, for gating.")] = False,
+) -> None:
+    """Score every head on a task and save the scores, to be compared or swept later."""
+    from .cache import writable_folder
+    from .scores import score as make_scores
+    from .tasks import task as make_task
+
+    writable_folder(out)
+    loaded = _load(model)
+    fit = None
+    if quick:
+        from .scores.gate_fit import QUICK
+
+        fit = QUICK
+    made = make_scores(loaded, make_task(task, loaded, n=n, seed=seed), method, fill=fill, seed=seed, fit=fit)
+    made.save(out)
+    print(f"Scores of {method} on {task} are in {out}. First by size: {', '.join(made.top(5))}.")
+
+
+@app.command()
+def compare(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of saved head scores or roles, two or more.")],
+    k: Annotated[list[int] | None, typer.Option("-k", help="Top heads to compare; may be given again.")] = None,
+    by: Annotated[str, typer.Option(help="absolute: which heads matter. signed: which heads help.")] = "absolute",
+    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("headcount-results/compare"),
+) -> None:
+    """Compare saved scores of the same heads: rank correlation, shared top heads, agreement between seeds."""
+    from .cache import writable_folder
+    from .comparison import compare_scores, load_scores
+    from .figures import draw_agreement, save_figure
+    from .tables import print_comparison
+
+    writable_folder(out)
+    scores = [load_scores(folder) for folder in folders]
+    found = compare_scores(scores, ks=k or (), by=cast("Order", by))
+    found.save(out)
+    save_figure(draw_agreement(found), out)
+    print_comparison(found)
+    print(f"Figure: {out / 'figure.png'}")
 
 
 @app.command()
@@ -88,6 +143,7 @@ def forecast(
     """Say how many edges a model has and what they need, from its config alone."""
     from .memory import forecast as make_forecast
     from .memory import parse_bytes, show_bytes
+    from .tables import print_table
 
     allowed = None if memory is None else parse_bytes(memory)
     asked = cast("Readers", readers)  # what it may be is checked there
@@ -97,7 +153,7 @@ def forecast(
     print(f"({len(graph.writers):,} writers, {len(graph.readers):,} readers, keys and values read by {readers});")
     print(f"weights in {dtype}: {show_bytes(found.weights)}. Beyond them, with prompts of {length} tokens:")
     limit = "by default" if allowed is None else f"in {show_bytes(allowed)}"
-    _print_table(("job", "one prompt", f"what runs at once {limit}"), found.rows())
+    print_table(("job", "one prompt", f"what runs at once {limit}"), found.rows())
 
 
 @app.command()
@@ -122,8 +178,9 @@ def pull(model: Annotated[str, typer.Argument(help="A named model (smollm2).")])
 def methods() -> None:
     """List the scoring methods with their cost in forward passes."""
     from .scores import METHODS
+    from .tables import print_table
 
-    _print_table(
+    print_table(
         ("method", "units", "what it is", "forwards"),
         [(method.name, method.units, method.summary, method.cost) for method in METHODS.values()],
     )
@@ -133,9 +190,10 @@ def methods() -> None:
 @tasks_app.command("list")
 def list_tasks() -> None:
     """List the built-in tasks."""
+    from .tables import print_table
     from .tasks import known_tasks
 
-    _print_table(("task", "kind", "what it asks"), [(name, *facts) for name, facts in known_tasks().items()])
+    print_table(("task", "kind", "what it asks"), [(name, *facts) for name, facts in known_tasks().items()])
 
 
 @tasks_app.command("show")
@@ -187,58 +245,3 @@ def _load(name: str) -> "Model":
         from .models import load
 
         return load(name)
-
-
-def _print_study(result: "StudyResult") -> None:
-    """One table: a row a curve, with what is the same in all rows said above it."""
-    entries = result.summary["curves"]
-    models = dict.fromkeys(f"{entry['model']} ({entry['total']} {entry['units']})" for entry in entries)
-    methods = dict.fromkeys(entry["method"] for entry in entries if entry["order"] != "chance")
-    unit, share, masked = entries[0]["units"], entries[0]["threshold"], entries[0]["mode"] == "mask"
-    print(f"\n{', '.join(models)}" + (f"; scored by {', '.join(methods)}." if methods else "."))
-    verb = "to be masked until" if masked else "to be kept for"
-    print(f"{unit.capitalize()} {verb} {share:.0%} of the effect{' is gone' * masked}, with a 90% interval:")
-    rows: list[tuple[str, ...]] = [("task", "model", "order", "needed", "interval", f"no {unit} to all")]
-    for entry in entries:
-        needed = "never" if entry["needed"] is None else str(entry["needed"])
-        low, high = (entry["total"] if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
-        interval = "" if entry["needed"] is None else f"{low} to {high}"
-        none, whole = ("nan" if m is None else f"{m:.2f}" for m in (entry["metric_none"], entry["metric_all"]))
-        effect = f"{entry['metric']} {none} to {whole}"
-        rows.append((entry["task"], entry["model"], entry["order"], needed, interval, effect))
-    shown = [0, *([1] if len(models) > 1 else []), 2, 3, 4, 5]
-    header, *body = (tuple(row[column] for column in shown) for row in rows)
-    _print_table(header, body)
-    if unit == "edges":
-        _print_areas(entries)
-    for ratio in result.summary["ratios"]:
-        print(f"{ratio['task']}, {ratio['order']}: {ratio['words']}.")
-    for warning in dict.fromkeys(f"{e['task']}, {e['model']}: {e['warning']}" for e in entries if e["warning"]):
-        print(f"Warning: {warning}")
-    print(f"Jobs: {result.computed} computed, {result.cached} from the cache. Figure: {result.folder / 'figure.png'}")
-
-
-def _print_areas(entries: list[dict[str, Any]]) -> None:
-    """MIB's areas, each from the order that it is meant for."""
-    wanted = {"CPR": "signed", "CMD": "absolute"}
-    models = dict.fromkeys((entry["task"], entry["model"]) for entry in entries)
-    found = []
-    for task, model in models:
-        own = [entry for entry in entries if (entry["task"], entry["model"]) == (task, model)]
-        areas = [[e["areas"].get(kind) for e in own if e["order"] == order] for kind, order in wanted.items()]
-        found.append((task, model, *("" if not area or area[0] is None else f"{area[0]:.2f}" for area in areas)))
-    print("MIB's areas: CPR of the signed order (higher is better), CMD of the absolute order (0 is best):")
-    _print_table(("task", "model", "CPR", "CMD"), found)
-
-
-def _print_table(header: tuple[str, ...], rows: "Sequence[tuple[str, ...]]") -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*header, box=SIMPLE_HEAD, pad_edge=False)
-    for row in rows:
-        table.add_row(*row)
-    console = Console()
-    # A pipe has no width of its own; let the table have what it needs there.
-    console.print(table, width=None if console.is_terminal else 200)

@@ -82,8 +82,10 @@ class Curve:
     values: dict[str, Floats] = field(repr=False)
     """Metric -> [draw, k, pair]; more than one draw for chance orders only."""
     base: str = ""
-    """The gates in which the first k are shut, where not simply all heads are there: `plus` (G+) or `ones`. Such a curve
-    has no explained effect."""
+    """The gates in which the first k are shut, where not simply all heads are there: `plus` (G+) or `ones`. Such a
+    curve has no explained effect."""
+    whole: dict[str, float] = field(default_factory=dict, repr=False)
+    """Mean of each metric over the same examples with the model whole, where no k says so."""
     provenance: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property

@@ -8,7 +8,7 @@ seed has its own gates and orders; a curve has a draw for each.
 """
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 import torch
@@ -21,10 +21,11 @@ from .measure import MAX_TOKENS, Advance, Meter, Values
 from .models import Model
 from .progress import progress_bar
 from .provenance import provenance
-from .scores.roles import ROLES, HeadRoles
+from .scores.roles import ROLES, HeadRoles, Role
 from .tasks.examples import Task
 
 Base = Literal["plus", "ones"]
+ORDERS: tuple[str, ...] = (*ROLES, "chance")
 LARGEST_K = 50
 Masks = NDArray[np.float64]
 
@@ -34,6 +35,7 @@ def sweep_roles(
     task: Task,
     roles: HeadRoles,
     *,
+    orders: Sequence[str] = ORDERS,
     ks: Sequence[int] | None = None,
     base: Base = "plus",
     draws: int = 1,
@@ -44,6 +46,7 @@ def sweep_roles(
 
     **Arguments:**
 
+    - `orders`: some of the roles and `chance`.
     - `ks`: numbers of heads, 0 to 50 by default, or to all heads of a model with fewer.
     - `base`: the gates in which heads are ablated.
     - `draws`: random orders for each seed of the roles.
@@ -53,6 +56,9 @@ def sweep_roles(
     """
     if base not in get_args(Base):
         raise HeadcountError(f"There is no base {base!r}.{did_you_mean(str(base), get_args(Base))}")
+    for order in orders:
+        if order not in ORDERS:
+            raise HeadcountError(f"There is no order {order!r}.{did_you_mean(order, ORDERS)}")
     if draws < 1:
         raise HeadcountError(f"A chance order needs at least 1 draw; draws is {draws}.")
     if roles.plus.shape[1:] != (model.n_layers, model.n_heads):
@@ -61,24 +67,26 @@ def sweep_roles(
     grid = role_grid(model.head_count, ks)
     examples = task.split("test")
     filler = Filler.prepare(model, roles.fill, examples=examples, reference=task.split("train"), seed=seed)
-    orders = {role: [(s, roles.order(role, s)) for s in range(roles.seeds)] for role in ROLES}
-    rng = np.random.default_rng(seed)
-    by_chance = [(s, rng.permutation(model.head_count)) for s in range(roles.seeds) for _ in range(draws)]
     arguments = {"ks": grid, "base": base, "draws": draws, "seed": seed, "fill": roles.fill}
     origin = provenance(model, task, arguments)
     curves = []
-    with progress_bar(points_of_roles(len(grid), roles.seeds, draws) * len(examples), quiet=advance is not None) as bar:
+    cost = points_of_roles(len(grid), roles.seeds, draws, orders) * len(examples)
+    with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · roles")
         meter = Meter(model, examples, filler, max_tokens=MAX_TOKENS, advance=advance or bar.advance)
-        for order, ranked in {**orders, "chance": by_chance}.items():
-            names = [head_name(divmod(int(place), model.n_heads)) for place in ranked[0][1]]
+        whole = {name: float(value.mean()) for name, value in meter.measure(_whole(model)).items()}
+        for order in orders:
+            ranked = _ranked(roles, order, draws, seed)
+            alone = roles.seeds == 1 and order != "chance"
+            names = [head_name(divmod(int(place), model.n_heads)) for place in ranked[0][1]] if alone else []
+            values = _measured(meter, roles, base, ranked, grid)
             curves.append(
                 Curve(
-                    model.name, task.name, task.title, "heads", "gating", order, "mask", roles.fill, "log_prob_change",
-                    tuple(grid), model.head_count, tuple(names) if roles.seeds == 1 and order != "chance" else (),
-                    _measured(meter, roles, base, ranked, grid), base, origin,
-                )  # fmt: skip
-            )
+                    model=model.name, task=task.name, title=task.title, units="heads", method="gating", order=order,
+                    mode="mask", fill=roles.fill, metric="log_prob_change", ks=tuple(grid), total=model.head_count,
+                    ranking=tuple(names), values=values, base=base, whole=whole, provenance=origin,
+                )
+            )  # fmt: skip
     return curves
 
 
@@ -90,9 +98,21 @@ def role_grid(heads: int, ks: Sequence[int] | None) -> list[int]:
     return sorted({0, *(min(k, heads) for k in ks)})
 
 
-def points_of_roles(ks: int, seeds: int, draws: int) -> int:
+def points_of_roles(ks: int, seeds: int, draws: int, orders: Sequence[str]) -> int:
     """Masks that are measured, for progress bars."""
-    return 2 * ks * seeds * (len(ROLES) + draws)
+    return 2 * ks * seeds * sum(draws if order == "chance" else 1 for order in orders)
+
+
+def _whole(model: Model) -> torch.Tensor:
+    return torch.ones(1, model.n_layers, model.n_heads, dtype=torch.bool)
+
+
+def _ranked(roles: HeadRoles, order: str, draws: int, seed: int) -> list[tuple[int, NDArray[np.intp]]]:
+    """(seed, heads by place) for every draw."""
+    if order == "chance":
+        rng = np.random.default_rng(seed)
+        return [(s, rng.permutation(roles.plus[0].size)) for s in range(roles.seeds) for _ in range(draws)]
+    return [(s, roles.order(cast(Role, order), s)) for s in range(roles.seeds)]
 
 
 def _measured(
@@ -115,6 +135,6 @@ def _measured(
 
 def _ablated(roles: HeadRoles, base: Base, seed: int, places: NDArray[np.intp], to: float) -> Masks:
     """The base gates of a seed with some heads set to 0 or 1, [layer, head]."""
-    gates = roles.plus[seed].copy() if base == "plus" else np.ones_like(roles.plus[seed])
+    gates: Masks = roles.plus[seed].copy() if base == "plus" else np.ones_like(roles.plus[seed])
     gates.flat[places] = to
     return gates

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..circuits import Circuit
+from ..cuts import head_name
 from ..errors import HeadcountError
 from ..graph import Edge, Graph
 from ..results import frame, load_result, save_result
@@ -46,6 +47,10 @@ class HeadScores:
         ranked = np.argsort(-(flat if by == "signed" else np.abs(flat)), kind="stable")
         heads = self.values.shape[1]
         return [(int(index) // heads, int(index) % heads) for index in ranked]
+
+    def top(self, k: int, by: Order = "absolute") -> tuple[str, ...]:
+        """Names of the first k heads of an order."""
+        return tuple(head_name(head) for head in self.order(by)[:k])
 
     def rows(self) -> list[dict[str, Any]]:
         error = self.by_pair.std(0, ddof=1) / np.sqrt(len(self.by_pair)) if len(self.by_pair) > 1 else self.values * 0
@@ -92,6 +97,10 @@ class EdgeScores:
         found = self.values[self.graph.real]
         ranked = np.argsort(-(found if by == "signed" else np.abs(found)), kind="stable")
         return [(int(writer), int(reader)) for writer, reader in edges[ranked]]
+
+    def top(self, k: int, by: Order = "absolute") -> tuple[str, ...]:
+        """Names of the first k edges of an order."""
+        return tuple(self.graph.edge_name(edge) for edge in self.order(by)[:k])
 
     def circuit(self, k: int, by: Order = "absolute") -> Circuit:
         """The first k edges, to be saved or drawn."""

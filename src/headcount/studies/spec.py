@@ -9,17 +9,27 @@ from typing import Any
 
 from ..errors import HeadcountError, did_you_mean
 
-TABLES = ("title", "defaults", "quick", "panel")
+TABLES = ("kind", "title", "defaults", "quick", "panel")
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of the figure: a task, and a curve for each model and order. Every field is a key of the TOML."""
+    """What the panels of all studies have. Every field is a key of the TOML."""
 
     task: str
     models: tuple[str, ...] = ("smollm2",)
     title: str = ""
     """The task's own by default."""
+    metric: str = ""
+    """The task's own by default."""
+    n: int = 200
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class KeptPanel(Panel):
+    """Explained effect against units kept or masked: a task, and a curve for each model and order."""
+
     units: str = "heads"
     method: str = "attribution"
     mode: str = "keep"
@@ -30,26 +40,56 @@ class Panel:
     """For edges: who reads keys and values, the model's KV heads or every query head."""
     prune: bool = False
     """For edges: measure circuits without dangling edges."""
-    metric: str = ""
-    """The task's own by default."""
     threshold: float = 0.9
     precision: float = 0.0
     """Share of the units needed to which the crossing of the threshold is found; 0 for one unit."""
-    n: int = 200
     ks: str | tuple[int, ...] = ""
     """A grid's name or numbers; quadratic for heads and logarithmic for edges by default."""
     points: int = 24
     draws: int = 20
     steps: int = 5
-    seed: int = 0
 
 
-PANEL_KEYS = tuple(field.name for field in fields(Panel))
-LISTS: dict[str, type] = {"models": str, "orders": str}
-SCALARS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("task", "title", "units", "method", "mode", "fill", "positions", "readers", "metric"), (str,)),
-    **dict.fromkeys(("threshold", "precision"), (int, float)),
-    **dict.fromkeys(("n", "points", "draws", "steps", "seed"), (int,)),
+@dataclass(frozen=True)
+class RolesPanel(Panel):
+    """Change in log-probability against heads ablated by role: a task, and four curves for each model. The defaults of
+    the fit are the paper's."""
+
+    metric: str = "log_prob"
+    """What the figure shows the change of: `log_prob`, summed over the target, or `log_prob_per_token`."""
+    fill: str = "zero"
+    """What a shut gate lets through."""
+    base: str = "plus"
+    """The gates in which heads are ablated: G+ or all ones."""
+    seeds: int = 10
+    updates: int = 500
+    """Of each of three stages, at most."""
+    batch: int = 64
+    free_rate: tuple[float, ...] = (0.1, 0.01)
+    pulled_rate: tuple[float, ...] = (0.5, 0.1)
+    """Learning rates at the first and at the last update, without and with a pull."""
+    pull: float = 0.1
+    patience: int = 50
+    """Updates after which a seed stops whose roles no longer move; 0 for never."""
+    ks: tuple[int, ...] = ()
+    """Numbers of heads to ablate; 0 to 50 by default."""
+    draws: int = 1
+    """Chance orders for each seed."""
+
+
+PANELS: dict[str, type[Panel]] = {"kept": KeptPanel, "roles": RolesPanel}
+"""Kinds of studies."""
+TEXTS = ("task", "title", "units", "method", "mode", "fill", "positions", "readers", "metric", "base")
+NUMBERS = ("threshold", "precision", "pull")
+COUNTS = ("n", "points", "draws", "steps", "seed", "seeds", "updates", "batch", "patience")
+LISTS: dict[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys(("models", "orders"), ((str,), "a list of texts that is not empty")),
+    **dict.fromkeys(("free_rate", "pulled_rate"), ((int, float), "a list of two numbers")),
+}
+SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys(TEXTS, ((str,), "a text")),
+    **dict.fromkeys(NUMBERS, ((int, float), "a number")),
+    **dict.fromkeys(COUNTS, ((int,), "a whole number")),
 }
 FLAGS = ("prune",)
 CHOICES = {
@@ -58,20 +98,25 @@ CHOICES = {
     "mode": ("keep", "mask"),
     "orders": ("absolute", "signed", "chance", "chance-matched"),
     "positions": ("all", "last", "generated"),
+    "base": ("plus", "ones"),
 }
 RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "threshold": (lambda value: 0 < value <= 1, "above 0 and not above 1"),
     "precision": (lambda value: 0 <= value < 1, "from 0 to below 1"),
-    "n": (lambda value: value >= 2, "at least 2 pairs, one to score on and one to measure on"),
+    "n": (lambda value: value >= 2, "at least 2 examples, one to score on and one to measure on"),
     "points": (lambda value: value >= 2, "at least 2"),
     "draws": (lambda value: value >= 1, "at least 1"),
     "steps": (lambda value: value >= 1, "at least 1"),
     "seed": (lambda value: value >= 0, "a whole number from 0 on"),
+    **{key: (lambda value: value >= 1, "at least 1") for key in ("seeds", "updates", "batch")},
+    "patience": (lambda value: value >= 0, "0 for never, or more"),
+    "pull": (lambda value: value > 0, "above 0; both signs of it are fitted"),
 }
 
 
 @dataclass(frozen=True)
 class Study:
+    kind: str
     name: str
     title: str
     panels: tuple[Panel, ...]
@@ -82,10 +127,10 @@ class Study:
 
     def to_toml(self) -> str:
         """The study with every default written out, so that it can be run again as it is."""
-        blocks = [f"title = {_toml(self.title)}\n"]
+        blocks = [f"kind = {_toml(self.kind)}\ntitle = {_toml(self.title)}\n"]
         for panel in self.panels:
             settings = {**vars(panel), "task": _fixed(panel.task), "models": tuple(map(_fixed, panel.models))}
-            lines = [f"{key} = {_toml(value)}" for key, value in settings.items() if value != ""]
+            lines = [f"{key} = {_toml(value)}" for key, value in settings.items() if value not in ("", ())]
             blocks.append("\n".join(["[[panel]]", *lines]) + "\n")
         return "\n".join(blocks)
 
@@ -107,18 +152,20 @@ def read_study(
     path = _path(str(source))
     raw = _parse(path)
     shared = raw.get("defaults", {})
-    _check_table("the command", overrides or {})
+    kind = raw.get("kind", "kept")
+    known = tuple(field.name for field in fields(PANELS[kind]))
+    _check_table("the command", overrides or {}, known)
     late = {**(raw.get("quick", {}) if quick else {}), **(overrides or {})}
     written = raw.get("panel", [])
     if tasks:
-        known = {panel["task"]: panel for panel in written}
-        written = [known.get(task, {"task": task}) for task in dict.fromkeys(tasks)]
+        own = {panel["task"]: panel for panel in written}
+        written = [own.get(task, {"task": task}) for task in dict.fromkeys(tasks)]
     if not written:
         raise HeadcountError(f'The study {path} has no panel. Add at least: [[panel]] with task = "ioi".')
     if models:
         late["models"] = list(models)
-    panels = tuple(_panel({**shared, **panel, **late}) for panel in written)
-    return Study(path.stem, str(raw.get("title", path.stem)), panels)
+    panels = tuple(_panel(PANELS[kind], {**shared, **panel, **late}) for panel in written)
+    return Study(kind, path.stem, str(raw.get("title", path.stem)), panels)
 
 
 def _path(source: str) -> Path:
@@ -149,20 +196,23 @@ def _parse(path: Path) -> dict[str, Any]:
     tables += [(f"[[panel]] number {number}", panel) for number, panel in enumerate(panels, start=1)]
     if not isinstance(raw.get("title", ""), str):
         raise HeadcountError(f"{path}: title must be a text; this is {raw['title']!r}.")
+    if raw.get("kind", "kept") not in PANELS:
+        raise HeadcountError(f"{path}: there is no kind {raw['kind']!r}.{did_you_mean(str(raw['kind']), PANELS)}")
+    known = tuple(field.name for field in fields(PANELS[raw.get("kind", "kept")]))
     for name, table in tables:
         if not isinstance(table, dict):
             raise HeadcountError(f"{path}: {name} must be a table.")
-        _check_table(f"{path}: {name}", table)
+        _check_table(f"{path}: {name}", table, known)
         if name.startswith("[[") and "task" not in table:
             raise HeadcountError(f"{path}: {name} has no task.")
     return raw
 
 
-def _check_table(place: str, table: Mapping[str, Any]) -> None:
+def _check_table(place: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
     """Every key known, of its type and in its range; the error says where it stands."""
     for key, value in table.items():
-        if key not in PANEL_KEYS:
-            raise HeadcountError(f"{place}: unknown key {key!r}.{did_you_mean(key, PANEL_KEYS)}")
+        if key not in known:
+            raise HeadcountError(f"{place}: unknown key {key!r}.{did_you_mean(key, known)}")
         if wanted := _wanted_type(key, value):
             raise HeadcountError(f"{place}: {key} must be {wanted}; this is {value!r}.")
         for choice in value if isinstance(value, list | tuple) else [value]:
@@ -172,10 +222,14 @@ def _check_table(place: str, table: Mapping[str, Any]) -> None:
             raise HeadcountError(f"{place}: {key} must be {RANGES[key][1]}; this is {value}.")
 
 
-def _panel(values: dict[str, Any]) -> Panel:
+def _panel(kind: type[Panel], values: dict[str, Any]) -> Panel:
     """A panel of checked values; what is listed twice counts once."""
-    listed: dict[str, Any] = {k: tuple(dict.fromkeys(v)) if isinstance(v, list) else v for k, v in values.items()}
-    return Panel(**listed)
+    listed: dict[str, Any] = {k: _listed(k, v) if isinstance(v, list) else v for k, v in values.items()}
+    return kind(**listed)
+
+
+def _listed(key: str, values: list[Any]) -> tuple[Any, ...]:
+    return tuple(values if key.endswith("_rate") else dict.fromkeys(values))
 
 
 def _wanted_type(key: str, value: Any) -> str | None:
@@ -186,11 +240,11 @@ def _wanted_type(key: str, value: Any) -> str | None:
     elif key in FLAGS:
         right, wanted = isinstance(value, bool), "true or false"
     elif key in LISTS:
-        right = isinstance(value, list) and bool(value) and all(isinstance(entry, LISTS[key]) for entry in value)
-        wanted = "a list of texts that is not empty"
+        kinds, wanted = LISTS[key]
+        right = isinstance(value, list) and bool(value) and all(isinstance(entry, kinds) for entry in value)
     else:
-        right = isinstance(value, SCALARS[key]) and not isinstance(value, bool)
-        wanted = "a text" if SCALARS[key] == (str,) else "a whole number" if SCALARS[key] == (int,) else "a number"
+        kinds, wanted = SCALARS[key]
+        right = isinstance(value, kinds) and not isinstance(value, bool)
     return None if right else wanted
 
 

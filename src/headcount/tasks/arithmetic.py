@@ -41,7 +41,7 @@ STORIES = (
     ("p + q, x / a", "There are {p} boys and {q} girls. They form teams of {a}. How many teams are there?"),
     (
         "s - p, x / a",
-        "{name} has {s} {things}, keeps {p} and shares the rest among {a} boys. How many does each boy get?",
+        "{name} has {s} {things}, keeps {p} and shares the rest equally among {a} boys. How many does each get?",
     ),
     (
         "a * b, x / c",
@@ -54,11 +54,11 @@ STORIES = (
     ),
     (
         "p + q, x - a, y / b",
-        "{name} has {p} {things}, finds {q}, loses {a} and shares the rest among {b} girls. How many does each get?",
+        "{name} has {p} {things}, finds {q} and loses {a}. The rest go equally to {b} girls. How many does each get?",
     ),
     (
         "a * b, x - c, y / d",
-        "{name} picks {a} bags of {b} plums, eats {c} and splits the rest equally into {d} jars. How many are in a jar?",
+        "{name} picks {a} bags of {b} plums, eats {c} and puts the rest equally in {d} jars. How many are in each?",
     ),
     (
         "a * b, x - c, y + d",

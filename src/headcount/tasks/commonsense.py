@@ -1,8 +1,8 @@
 """Questions of everyday knowledge with four lettered answers, in our own words.
 
-"Question: Which of these do you use to sweep the floor?\nA. oven ..." -> " C". The wrong answers are right answers to
-other questions of the same relation, and never to one whose answer could be argued for. One answered question stands in
-front. Train and test share no questions, and no answers within a relation.
+"Which animal makes honey?", four animals after the letters A to D -> the letter of the bee. The wrong answers are right
+answers to other questions of the same relation, and never ones that could be argued for. One answered question stands
+in front. Train and test share no questions, and no answers within a relation.
 """
 
 import random
@@ -18,14 +18,14 @@ LETTERS = "ABCD"
 RELATIONS = {
     "Which of these do you use to {}?": """
 drive a nail into wood: hammer, dig a hole in the ground: shovel, cut paper: scissors, slice a steak: knife,
-chop down a tree: axe, cut the grass: lawn mower, loosen a screw: screwdriver, get beans out of a can: can opener;
-sweep the floor: broom, clean a dusty carpet: vacuum cleaner; call a friend: telephone, take a picture: camera,
-add up numbers: calculator, see in the dark: flashlight, find out where north is: compass; write on paper: pen,
-paint a wall: paintbrush; rub out a pencil mark: eraser; unlock a door: key; look at the moon and the stars: telescope,
-look at germs: microscope; untangle hair: comb, scrub teeth: toothbrush; dry off after a shower: towel,
-wash dirty hands: soap; smooth a wrinkled shirt: iron; sew on a button: needle; boil water for tea: kettle,
-fry an egg: pan, brown a slice of bread: toaster, bake a cake: oven; eat soup: spoon; reach the roof: ladder;
-stay dry in the rain: umbrella; light a candle: match; weigh flour: scale;
+chop down a tree: axe, cut the grass: lawn mower, loosen a screw: screwdriver, get beans out of a can: can opener,
+unlock a door: key; sweep the floor: broom, clean a dusty carpet: vacuum cleaner; call a friend: telephone,
+take a picture: camera, add up numbers: calculator, see in the dark: flashlight, find out where north is: compass;
+write on paper: pen, paint a wall: paintbrush, untangle hair: comb, scrub teeth: toothbrush;
+rub out a pencil mark: eraser; look at the moon and the stars: telescope, look at germs: microscope;
+dry off after a shower: towel, wash dirty hands: soap; smooth a wrinkled shirt: iron; sew on a button: needle;
+boil water for tea: kettle, fry an egg: pan, brown a slice of bread: toaster, bake a cake: oven; eat soup: spoon;
+reach the roof: ladder; stay dry in the rain: umbrella; light a candle: match; weigh flour: scale;
 find out if someone has a fever: thermometer; give the flowers a drink: watering can; put air into a flat tire: pump;
 keep a boat in place: anchor
 """,
@@ -33,9 +33,9 @@ keep a boat in place: anchor
 borrow books: library, learn to read and write: school, cheer for a football team: stadium;
 mail a package: post office, open a savings account: bank; watch a new movie: cinema, watch actors on a stage: theater;
 see lions and elephants: zoo, ride a roller coaster: amusement park, knock down pins with a ball: bowling alley;
-board a plane: airport; board a train: train station; board a ship: harbor; have an operation: hospital,
-buy medicine: pharmacy; pray: church, see famous old paintings: museum, lay flowers on a grave: cemetery;
-swim laps: swimming pool, build castles of sand: beach, lift weights: gym, buy fresh rolls: bakery,
+board a plane: airport; board a train: train station; have an operation: hospital, buy medicine: pharmacy;
+pray: church, see famous old paintings: museum, lay flowers on a grave: cemetery; swim laps: swimming pool,
+build castles of sand: beach, board a ship: harbor, lift weights: gym, buy fresh rolls: bakery,
 order a fine dinner: restaurant, spend the night in a rented room: hotel, buy a bunch of roses: flower shop;
 get a haircut: barber shop; ski: snowy mountain; serve a sentence for a crime: prison; pick apples: orchard,
 drive a tractor: farm; play a round of golf: golf course
@@ -71,7 +71,7 @@ oinks and rolls in the mud: pig; crows at sunrise: rooster; spreads its bright t
 """,
     "What is the opposite of {}?": """
 hot: cold, summer: winter; big: small, tall: short, thick: thin, wide: narrow, deep: shallow, high: low, up: down,
-rise: fall; fast: slow; young: old; happy: sad, laugh: cry; rich: poor; strong: weak, brave: cowardly, heavy: light;
+rise: fall, strong: weak, brave: cowardly, heavy: light; fast: slow; young: old; happy: sad, laugh: cry; rich: poor;
 wet: dry, sweet: sour; full: empty, everything: nothing; clean: dirty; loud: quiet; open: closed; early: late,
 first: last, begin: end; near: far, inside: outside; win: lose; buy: sell, give: take, push: pull; love: hate,
 friend: enemy, war: peace; day: night; left: right, east: west; smooth: rough; safe: dangerous; cheap: expensive;
@@ -79,7 +79,7 @@ awake: asleep; dead: alive; sink: float; remember: forget; always: never; questi
 """,
     "What is {} made of?": """
 bread: flour, popcorn: corn, cheese: milk, an omelet: eggs, chocolate: cocoa beans; wine: grapes, cider: apples;
-ketchup: tomatoes, guacamole: avocados, a pickle: cucumber; french fries: potatoes; a window pane: glass,
+ketchup: tomatoes, guacamole: avocados, a pickle: cucumber; a french fry: potato; a window pane: glass,
 a wedding ring: gold, an old cannon: iron, a white statue in a temple: marble, a brick: baked clay,
 a castle on the beach: sand, a road surface: asphalt; a thick sweater: wool, a pair of jeans: cotton, a belt: leather,
 a car tire: rubber; a page in a book: paper, a campfire: burning wood, a cigar: tobacco, the nest of a crow: twigs,

@@ -1,10 +1,9 @@
-"""Curves as a figure that could go into a paper: panels side by side, a line and a band each, one legend."""
+"""Explained effect against units kept: panels side by side, a line and a band each, one legend."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
@@ -13,8 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from .curves import Curve, Ratio, compare
-from .errors import HeadcountError
+from ..curves import Curve, Ratio, compare
+from ..errors import HeadcountError
+from .style import STYLE, legend_columns
 
 MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46")
 CHANCE_COLOUR = "#8a8a8a"
@@ -28,12 +28,6 @@ ORDER_WORDS = {
 ORDER_DASHES = {"absolute": "-", "signed": (0, (5, 1.5)), "chance": (0, (1, 1.5)), "chance-matched": (0, (3, 1, 1, 1))}
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_ROW = 3.1, 2.75, 4
-
-STYLE: Any = {
-    "font.size": 9, "axes.titlesize": 10, "axes.spines.top": False, "axes.spines.right": False, "pdf.fonttype": 42,
-    "svg.hashsalt": "headcount", "savefig.dpi": 200, "axes.linewidth": 0.8, "legend.frameon": False,
-    "font.family": "sans-serif", "text.parse_math": False,
-}  # fmt: skip
 
 ON_WHITE: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}, "zorder": 6}
 
@@ -64,8 +58,8 @@ def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | No
     with mpl.rc_context(STYLE):
         width = max(PANEL_WIDTH * columns, 5.0) + 0.3
         labels = list(dict.fromkeys(look.label for look in looks.values()))
-        legend_columns = _legend_columns(labels, width)
-        height = PANEL_HEIGHT * rows + 0.55 + 0.2 * -(-len(labels) // legend_columns)
+        beside = legend_columns(labels, width)
+        height = PANEL_HEIGHT * rows + 0.55 + 0.2 * -(-len(labels) // beside)
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False)
         for (name, curves), ax in zip(panels, axes.flat, strict=False):
@@ -80,27 +74,11 @@ def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | No
                 for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
                     first.setdefault(label, handle)
         figure.legend(
-            first.values(), first.keys(), loc="outside upper center", ncols=legend_columns,
+            first.values(), first.keys(), loc="outside upper center", ncols=beside,
             title="\n".join(wrap(title, int(width * 13))) or None, title_fontsize=10.5,
         )  # fmt: skip
         figure.supxlabel("\n".join(wrap(_caption(panels), int(width * 18))), fontsize=7, color="#555555")
     return figure
-
-
-def _legend_columns(labels: list[str], width: float) -> int:
-    """As many as fit side by side, at about 0.08 inches a letter and 0.6 for the line."""
-    return max(min(int(width / (0.08 * max(map(len, labels)) + 0.6)), len(labels)), 1)
-
-
-def save_figure(figure: Figure, folder: Path, name: str = "figure") -> list[Path]:
-    """PNG, SVG and PDF; the same figure gives the same bytes."""
-    paths = []
-    for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None}), ("pdf", {"CreationDate": None})):
-        path = folder / f"{name}.{ending}"
-        with mpl.rc_context(STYLE):
-            figure.savefig(path, metadata=metadata)
-        paths.append(path)
-    return paths
 
 
 def _draw_panel(

@@ -1,0 +1,110 @@
+"""The study of roles: gates fitted on train, heads ablated by role on test."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ..curves import Curve
+from ..cuts import Fill
+from ..errors import HeadcountError
+from ..measure import MAX_TOKENS
+from ..models import Model
+from ..progress import Bar
+from ..role_sweeps import ORDERS, points_of_roles, role_grid, sweep_roles
+from ..scores.gate_fit import Fit
+from ..scores.gating import fit_roles
+from ..scores.roles import HeadRoles
+from ..tasks.examples import Example, Task
+from .jobs import Job, Ledger, PanelResult, array_digest, job_of
+from .spec import RolesPanel
+
+
+def check_roles(panel: RolesPanel) -> None:
+    """What can be known to be wrong before a model is loaded."""
+    Fill.parse(panel.fill)
+    fit_of(panel)
+
+
+def fit_of(panel: RolesPanel) -> Fit:
+    free, pulled = (
+        _two(rate, name) for name, rate in (("free_rate", panel.free_rate), ("pulled_rate", panel.pulled_rate))
+    )
+    return Fit(panel.seeds, panel.updates, panel.batch, free, pulled, panel.pull, patience=panel.patience)
+
+
+def _two(rate: tuple[float, ...], name: str) -> tuple[float, float]:
+    if len(rate) != 2 or min(rate) <= 0:
+        raise HeadcountError(f"{name} is two learning rates above 0, the first and the last; this is {list(rate)}.")
+    return float(rate[0]), float(rate[1])
+
+
+@dataclass(frozen=True)
+class RolesWork:
+    """The jobs of one panel and one model: a fit, and a curve for each role and for chance."""
+
+    panel: RolesPanel
+    model: Model
+    task: Task
+    memory: int | None
+    """Not asked here: how much runs at once is fixed."""
+
+    def say_forecast(self, quiet: bool) -> None:
+        """Gates need no more than a few hundred prompts' activations."""
+
+    def run(self, bar: Bar, ledger: Ledger) -> PanelResult:
+        roles = self.roles(bar, ledger)
+        return PanelResult(roles, [self.curve(order, roles, bar, ledger) for order in ORDERS])
+
+    def roles(self, bar: Bar, ledger: Ledger) -> HeadRoles:
+        fit, fill, seed = fit_of(self.panel), self.panel.fill, self.panel.seed
+        bar.describe(f"{self.model.name} · {self.task.name} · gating")
+        length = _mean_length(self.task.train)
+        found = ledger.result(
+            self._job("roles", fit=asdict(fit), fill=fill, seed=seed),
+            HeadRoles,
+            lambda: fit_roles(
+                self.model, self.task, fit, fill=fill, seed=seed, note=bar.note,
+                advance=lambda prompts: bar.advance(prompts * length),
+            ),
+            skipped=lambda: bar.advance(self._fit_cost()),
+        )  # fmt: skip
+        return replace(found, model=self.model.name, task=self.task.name)
+
+    def curve(self, order: str, roles: HeadRoles, bar: Bar, ledger: Ledger) -> Curve:
+        panel = self.panel
+        settings: dict[str, Any] = {
+            "ks": list(panel.ks) or None, "base": panel.base, "draws": panel.draws, "seed": panel.seed
+        }  # fmt: skip
+        bar.describe(f"{self.model.name} · {self.task.name} · {order}")
+        length = _mean_length(self.task.test)
+        found = ledger.result(
+            self._job(
+                "role-sweep", order=order, roles=array_digest(roles.plus, roles.minus), fill=roles.fill, **settings
+            ),
+            Curve,
+            lambda: sweep_roles(
+                self.model, self.task, roles, orders=[order], advance=lambda prompts: bar.advance(prompts * length),
+                **settings,
+            )[0],
+            skipped=lambda: bar.advance(self._sweep_cost(order)),
+        )  # fmt: skip
+        metric = f"{panel.metric}_change" if f"{panel.metric}_change" in found.values else found.metric
+        return replace(found, model=self.model.name, task=self.task.name, title=self.task.title, metric=metric)
+
+    def cost(self) -> float:
+        """In tokens, for the progress bar."""
+        return self._fit_cost() + sum(self._sweep_cost(order) for order in ORDERS)
+
+    def _fit_cost(self) -> float:
+        return fit_of(self.panel).forwards(len(self.task.train)) * _mean_length(self.task.train)
+
+    def _sweep_cost(self, order: str) -> float:
+        ks = len(role_grid(self.model.head_count, self.panel.ks))
+        points = points_of_roles(ks, self.panel.seeds, self.panel.draws, [order])
+        return points * len(self.task.test) * _mean_length(self.task.test)
+
+    def _job(self, kind: str, **settings: Any) -> Job:
+        return job_of(kind, self.model, self.task, MAX_TOKENS, settings)
+
+
+def _mean_length(examples: tuple[Example, ...]) -> float:
+    return sum(len(example.ids) for example in examples) / len(examples)

@@ -1,0 +1,107 @@
+"""Results as tables in the terminal."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from .comparison import Comparison
+    from .studies import StudyResult
+
+
+def print_kept(result: "StudyResult") -> None:
+    """One table: a row a curve, with what is the same in all rows said above it."""
+    entries = result.summary["curves"]
+    models = dict.fromkeys(f"{entry['model']} ({entry['total']} {entry['units']})" for entry in entries)
+    methods = dict.fromkeys(entry["method"] for entry in entries if entry["order"] != "chance")
+    unit, share, masked = entries[0]["units"], entries[0]["threshold"], entries[0]["mode"] == "mask"
+    print(f"\n{', '.join(models)}" + (f"; scored by {', '.join(methods)}." if methods else "."))
+    verb = "to be masked until" if masked else "to be kept for"
+    print(f"{unit.capitalize()} {verb} {share:.0%} of the effect{' is gone' * masked}, with a 90% interval:")
+    rows: list[tuple[str, ...]] = [("task", "model", "order", "needed", "interval", f"no {unit} to all")]
+    for entry in entries:
+        needed = "never" if entry["needed"] is None else str(entry["needed"])
+        low, high = (entry["total"] if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
+        interval = "" if entry["needed"] is None else f"{low} to {high}"
+        none, whole = ("nan" if m is None else f"{m:.2f}" for m in (entry["metric_none"], entry["metric_all"]))
+        effect = f"{entry['metric']} {none} to {whole}"
+        rows.append((entry["task"], entry["model"], entry["order"], needed, interval, effect))
+    shown = [0, *([1] if len(models) > 1 else []), 2, 3, 4, 5]
+    header, *body = (tuple(row[column] for column in shown) for row in rows)
+    print_table(header, body)
+    if unit == "edges":
+        _print_areas(entries)
+    for ratio in result.summary["ratios"]:
+        print(f"{ratio['task']}, {ratio['order']}: {ratio['words']}.")
+    for warning in dict.fromkeys(f"{e['task']}, {e['model']}: {e['warning']}" for e in entries if e["warning"]):
+        print(f"Warning: {warning}")
+    print(f"Jobs: {result.computed} computed, {result.cached} from the cache. Figure: {result.folder / 'figure.png'}")
+
+
+def _print_areas(entries: list[dict[str, Any]]) -> None:
+    """MIB's areas, each from the order that it is meant for."""
+    wanted = {"CPR": "signed", "CMD": "absolute"}
+    models = dict.fromkeys((entry["task"], entry["model"]) for entry in entries)
+    found = []
+    for task, model in models:
+        own = [entry for entry in entries if (entry["task"], entry["model"]) == (task, model)]
+        areas = [[e["areas"].get(kind) for e in own if e["order"] == order] for kind, order in wanted.items()]
+        found.append((task, model, *("" if not area or area[0] is None else f"{area[0]:.2f}" for area in areas)))
+    print("MIB's areas: CPR of the signed order (higher is better), CMD of the absolute order (0 is best):")
+    print_table(("task", "model", "CPR", "CMD"), found)
+
+
+def print_table(header: tuple[str, ...], rows: "Sequence[tuple[str, ...]]") -> None:
+    table = Table(*header, box=SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    # A pipe has no width of its own; let the table have what it needs there.
+    console.print(table, width=None if console.is_terminal else 200)
+
+
+def print_roles(result: "StudyResult") -> None:
+    """A row a task and model for the model and its heads, and what the curves do in words."""
+    cells = result.summary["cells"]
+    first = cells[0]
+    print(f"\n{first['seeds']} fits of causal head gating each; fill {first['fill']}, base {first['base']}.")
+    print("Share of the heads with a score of at least one half (in every fit, in any), and how fits agree (Spearman):")
+    rows = []
+    for cell in cells:
+        shares = [cell["shares"][role] for role in ("facilitation", "irrelevance", "interference")]
+        told = [f"{by['mean']:.0%} ({by['always']:.0%}, {by['any']:.0%})" for by in shares]
+        agree = cell["seed_agreement"]["facilitation"]
+        rows.append((cell["task"], cell["model"], *told, "" if agree is None else f"{agree:.2f}", _whole(cell)))
+    print_table(("task", "model", "facilitation", "irrelevance", "interference", "agree", "whole model"), rows)
+    print("Change in log-probability when heads are ablated in the order of a role:")
+    changes = [
+        (cell["task"], cell["model"], role, f"{cell['curves'][role]['last']:+.2f}", cell["words"].get(role, ""))
+        for cell in cells
+        for role in cell["curves"]
+    ]
+    print_table(("task", "model", "order", f"at k = {first['curves']['chance']['last_k']}", "on the way"), changes)
+    print(f"Jobs: {result.computed} computed, {result.cached} from the cache. Figure: {result.folder / 'figure.png'}")
+
+
+def _whole(cell: dict[str, Any]) -> str:
+    """How good the uncut model is at the task."""
+    whole = cell["whole_model"]
+    return f"log P a token {whole.get('log_prob_per_token', whole['log_prob']):.2f}, accuracy {whole['accuracy']:.0%}"
+
+
+def print_comparison(found: "Comparison") -> None:
+    """A row a pair of scores, and the agreement between seeds where there are seeds."""
+    header = ("first", "second", "Spearman", *(f"Jaccard of the top {k}" for k in found.jaccard))
+    numbers = [tuple(row.values()) for row in found.rows()]
+    print_table(header, [(str(first), str(second), *(f"{v:.2f}" for v in rest)) for first, second, *rest in numbers])
+    seeds = [
+        (name, f"{rank:.2f}", f"{overlap:.2f}")
+        for name, rank, overlap in zip(found.names, found.seed_spearman, found.seed_jaccard, strict=True)
+        if rank is not None and overlap is not None
+    ]
+    if seeds:
+        print("Between the seeds of one method, on average:")
+        print_table(("method", "Spearman", f"Jaccard of the top {next(iter(found.jaccard))}"), seeds)
