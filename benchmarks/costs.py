@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+import gates
 import peers
 import psutil
 import torch
@@ -45,6 +46,7 @@ class Bench:
     model: hc.Model
     pairs: list[hc.Pair]
     prompts: str
+    baseline: str = "one forward"
 
     @property
     def task(self) -> hc.Task:
@@ -81,7 +83,13 @@ def smollm2() -> Bench:
     return Bench(model, chosen, f"{len(chosen)} x {common} tokens of ioi")
 
 
-BENCHES: dict[str, Callable[[], Bench]] = {"gpt2": gpt2, "gpt2-half": lambda: gpt2(8), "smollm2": smollm2}
+BENCHES: dict[str, Callable[[], Bench | gates.GateBench]] = {
+    "gpt2": gpt2,
+    "gpt2-half": lambda: gpt2(8),
+    "smollm2": smollm2,
+    "gpt2-gates": gates.gpt2_gates,
+    "smollm2-gates": gates.smollm2_gates,
+}
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,10 @@ class Job:
     run: Callable[[], object]
 
 
-def jobs_of(bench: Bench) -> Iterator[Job]:
+def jobs_of(bench: Bench | gates.GateBench) -> Iterator[Job]:
+    if isinstance(bench, gates.GateBench):
+        yield from (Job(*entry) for entry in gates.jobs_of(bench))
+        return
     model, pairs, task = bench.model, bench.pairs, bench.task
     filler = Filler.prepare(model, "counterfactual", examples=pairs, reference=pairs)
     keeps = torch.rand(POINTS, model.n_layers, model.n_heads, generator=torch.Generator().manual_seed(0)) > 0.5
@@ -144,6 +155,7 @@ class _Circuits:
 @dataclass(frozen=True)
 class Row:
     model: str
+    baseline: str
     what: str
     prompts: str
     ratio: float
@@ -173,7 +185,7 @@ def seconds(run: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def peak_of(bench: Bench, job: Job) -> int:
+def peak_of(bench: Bench | gates.GateBench, job: Job) -> int:
     """Bytes beyond what the process holds with the model loaded and one forward done."""
     bench.forward()
     process, most, running = psutil.Process(), 0, True
@@ -203,8 +215,9 @@ def measure(name: str, wanted: list[str]) -> Iterator[Row]:
     for job in jobs_of(bench):
         if wanted and job.name not in wanted:
             continue
-        goal = job.goal if name.startswith("gpt2") else "–"  # goals are set for GPT-2 small's size
-        row = Row(bench.model.name, job.what, bench.prompts, *compare(bench.forward, job), goal, 0)
+        # Goals of scores and circuits are set for GPT-2 small's size, that of gates for every model.
+        goal = job.goal if name.startswith("gpt2") or name.endswith("gates") else "–"
+        row = Row(bench.model.name, bench.baseline, job.what, bench.prompts, *compare(bench.forward, job), goal, 0)
         row = Row(**{**vars(row), "peak": peak_elsewhere(name, job.name)})
         span = f"{row.ratio:.2f} ({row.low:.2f} to {row.high:.2f})"
         print(f"{row.model}, {row.prompts}: {row.what}: {span}, {row.peak / 1e9:.2f} GB", flush=True)
@@ -223,8 +236,8 @@ def report(rows: list[Row]) -> str:
         f" {transformers.__version__}, {peers.versions()}, Python {platform.python_version()}, {THREADS} CPU threads,"
         " float32.",
     ]
-    for model, prompts in dict.fromkeys((row.model, row.prompts) for row in rows):
-        lines += ["", f"## {model}, {prompts}", "", "| what | × one forward | goal | peak, GB |", "|---|---|---|---|"]
+    for model, prompts, baseline in dict.fromkeys((row.model, row.prompts, row.baseline) for row in rows):
+        lines += ["", f"## {model}, {prompts}", "", f"| what | × {baseline} | goal | peak, GB |", "|---|---|---|---|"]
         for row in rows:
             if (row.model, row.prompts) == (model, prompts):
                 ratio = f"**{row.ratio:.2f}** ({row.low:.2f} to {row.high:.2f})"
@@ -235,7 +248,9 @@ def report(rows: list[Row]) -> str:
         "that no cut can reach are run once, and only the answer's row is unembedded. Circuits are of the best edges",
         "by EAP; a model with random weights spreads them over all of its layers. The other tools were given the same",
         "model and prompts; TransformerLens takes one pair at a time, so its figure is that of one pair against an",
-        "eighth of the forward. Their peaks include the copy of the model that they wrap.",
+        "eighth of the forward. Their peaks include the copy of the model that they wrap. Gates are measured against",
+        "a plain forward with all logits and a backward to the embeddings, weights frozen; they cost less because",
+        "only the target's positions are unembedded.",
         "",
     ]
     return "\n".join(lines)

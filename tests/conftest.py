@@ -10,6 +10,8 @@ os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"
 GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"
+PLANTED = Path(__file__).parent / "golden" / "planted"
+"""A three-layer GPT-2 in which two heads copy, one works against them, and the others write nothing."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -55,3 +57,14 @@ def golden_task():
     listed = zip(raw["clean"], raw["corrupt"], raw["answer"], raw["wrong"], strict=True)
     made = tuple(hc.Pair(tuple(c), tuple(x), (a,), (w,)) for c, x, a, w in listed)
     return hc.Task("golden", "Golden", "logit_diff", made, made)
+
+
+@pytest.fixture(scope="session")
+def planted_task():
+    """The prompts of the planted model: a token is to be copied from earlier in the prompt."""
+    import headcount as hc
+
+    raw = json.loads((PLANTED / "prompts.json").read_text())
+    listed = zip(raw["prompts"], raw["targets"], strict=True)
+    made = tuple(hc.Completion(tuple(prompt), (target,)) for prompt, target in listed)
+    return hc.Task("planted", "Planted", "log_prob", made[:64], made[64:])

@@ -270,3 +270,38 @@ def test_a_study_of_edges_prints_areas_and_its_forecast(headcount, folder, tmp_p
     assert "forecast beyond the model" in err
     assert "CPR of the signed order" in out
     assert "no edges to all" in out
+
+
+def test_scores_are_saved_and_compared(headcount, folder, tmp_path):
+    for method in ("patching", "gate-gradient"):
+        code, out, _ = headcount("score", folder, "syntax", "--method", method, "-n", 8, "--out", tmp_path / method)
+        assert code == 0
+        assert "First by size: a" in out
+    code, out, _ = headcount(
+        "compare", tmp_path / "patching", tmp_path / "gate-gradient", "-k", 3, "--out", tmp_path / "out"
+    )
+    assert code == 0
+    assert "Spearman" in out
+    assert "Jaccard of the top 3" in out
+    assert (tmp_path / "out" / "figure.png").exists()
+    rows = json.loads((tmp_path / "out" / "comparison.json").read_text())["rows"]
+    assert (rows[0]["first"], rows[0]["second"]) == ("patching", "gate-gradient")
+
+
+def test_comparing_what_is_not_there_is_one_sentence(headcount, tmp_path):
+    code, _, err = headcount("compare", tmp_path / "a", tmp_path / "b")
+    assert code == 2
+    assert "holds no whole scores.json" in err
+    assert err.count("\n") == 1
+
+
+def test_head_roles_prints_shares_and_what_the_curves_do(headcount, folder, tmp_path):
+    study = tmp_path / "small.toml"
+    study.write_text(
+        'kind = "roles"\n[defaults]\nn = 8\nseeds = 2\nupdates = 2\nbatch = 2\nks = [1, 3]\n'
+        '[[panel]]\ntask = "syntax"\n'
+    )
+    code, out, _ = headcount("run", study, "--model", folder, "--out", tmp_path / "out")
+    assert code == 0
+    for words in ("2 fits", "facilitation", "irrelevance", "interference", "at k = 3", "of 2 points", "Figure"):
+        assert words in out

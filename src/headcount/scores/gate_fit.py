@@ -10,6 +10,7 @@ works element by element, so a seed gives the same gates alone or among others (
 
 import hashlib
 import json
+import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +37,10 @@ SAVE_EVERY = 15.0
 SETTLED = 0.01
 """A seed has settled when its gates moved less than this on average since they were last looked at, and none of them
 across one half."""
+
+
+class LossError(HeadcountError):
+    """The loss of a fit is not a number."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +167,11 @@ class Fitter:
             active = [seed for seed in range(self.fit.seeds) if not state.settled[seed]]
             if not active:
                 break
-            state.losses[update, active] = self._update(stage, theta, adam, update, active, state)
+            try:
+                state.losses[update, active] = self.update(stage, theta, adam, update, active)
+            except LossError:
+                self.checkpoint.save(stage.name, state)  # the last good gates
+                raise
             state.keep(adam, theta, update + 1)
             if self.fit.patience and (update + 1) % self.fit.patience == 0:
                 state.look(SETTLED)
@@ -176,9 +185,7 @@ class Fitter:
         self.checkpoint.finish(stage.name, state)
         return state.theta, state.losses
 
-    def _update(
-        self, stage: Stage, theta: Tensor, adam: torch.optim.Adam, update: int, active: list[int], state: FitState
-    ) -> Tensor:
+    def update(self, stage: Stage, theta: Tensor, adam: torch.optim.Adam, update: int, active: list[int]) -> Tensor:
         """One step of the active seeds; their losses, without the pull."""
         groups = self.objective.groups
         size = min(self.fit.batch, len(groups))
@@ -192,11 +199,14 @@ class Fitter:
         with self.model.frozen():
             for part in self._parts(drawn):
                 found = self._group_losses(theta, part)
-                if not bool(found.isfinite().all()):
-                    self._refuse(stage, state, update, part[int((~found.isfinite()).int().argmax())])
                 (self.fit.loss / size * found.sum()).backward()
+                if wrong := [at for at, loss in zip(part, found.tolist(), strict=True) if not math.isfinite(loss)]:
+                    raise self._refusal(stage, update, *wrong[0])
                 owners = torch.tensor([seed for seed, _ in part], device=losses.device)
                 losses.index_add_(0, owners, found.detach() / size)
+        assert theta.grad is not None
+        if not bool(theta.grad.isfinite().all()):  # an overflow in the backward pass alone
+            raise self._refusal(stage, update, *drawn[0])
         before = theta.detach().clone()
         for group in adam.param_groups:
             group["lr"] = self.fit.rate(stage.pull != 0 and not stage.free_rates, update)
@@ -232,15 +242,11 @@ class Fitter:
             part.append(pair)
         yield part
 
-    def _refuse(self, stage: Stage, state: FitState, update: int, at: tuple[int, int]) -> None:
-        """The loss is not a number: keep the last good gates, and say what it was."""
-        self.checkpoint.save(stage.name, state)
-        seed, group = at
-        raise HeadcountError(
+    def _refusal(self, stage: Stage, update: int, seed: int, group: int) -> "LossError":
+        return LossError(
             f"The loss is not a finite number at update {update + 1} of the stage {stage.name!r}, seed"
-            f" {self.seed + seed}: its batch holds train example {group}, counted from 0, whose loss is none."
-            f" The last good gates are kept in {self.checkpoint.path};"
-            " look at that example, or load the model in a wider dtype."
+            f" {self.seed + seed}, in the batch that holds train example {group} (counted from 0). The last good gates"
+            f" are kept in {self.checkpoint.path}; look at that example, or load the model in a wider dtype."
         )
 
 

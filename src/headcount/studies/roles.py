@@ -59,7 +59,7 @@ class RolesWork:
         bar.describe(f"{self.model.name} · {self.task.name} · gating")
         length = _mean_length(self.task.train)
         found = ledger.result(
-            self._job("roles", fit=asdict(fit), fill=fill, seed=seed),
+            self._job("roles", self.task, fit=asdict(fit), fill=fill, seed=seed),
             HeadRoles,
             lambda: fit_roles(
                 self.model, self.task, fit, fill=fill, seed=seed, note=bar.note,
@@ -69,20 +69,25 @@ class RolesWork:
         )  # fmt: skip
         return replace(found, model=self.model.name, task=self.task.name)
 
+    @property
+    def _measured(self) -> Task:
+        """The task with no more test examples than are to be measured."""
+        return replace(self.task, test=self.task.test[: self.panel.test or None])
+
     def curve(self, order: str, roles: HeadRoles, bar: Bar, ledger: Ledger) -> Curve:
-        panel = self.panel
+        panel, task = self.panel, self._measured
         settings: dict[str, Any] = {
             "ks": list(panel.ks) or None, "base": panel.base, "draws": panel.draws, "seed": panel.seed
         }  # fmt: skip
         bar.describe(f"{self.model.name} · {self.task.name} · {order}")
-        length = _mean_length(self.task.test)
+        length = _mean_length(task.test)
         found = ledger.result(
             self._job(
-                "role-sweep", order=order, roles=array_digest(roles.plus, roles.minus), fill=roles.fill, **settings
+                "role-sweep", task, order=order, roles=array_digest(roles.plus, roles.minus), fill=roles.fill, **settings
             ),
             Curve,
             lambda: sweep_roles(
-                self.model, self.task, roles, orders=[order], advance=lambda prompts: bar.advance(prompts * length),
+                self.model, task, roles, orders=[order], advance=lambda prompts: bar.advance(prompts * length),
                 **settings,
             )[0],
             skipped=lambda: bar.advance(self._sweep_cost(order)),
@@ -100,10 +105,11 @@ class RolesWork:
     def _sweep_cost(self, order: str) -> float:
         ks = len(role_grid(self.model.head_count, self.panel.ks))
         points = points_of_roles(ks, self.panel.seeds, self.panel.draws, [order])
-        return points * len(self.task.test) * _mean_length(self.task.test)
+        test = self._measured.test
+        return points * len(test) * _mean_length(test)
 
-    def _job(self, kind: str, **settings: Any) -> Job:
-        return job_of(kind, self.model, self.task, MAX_TOKENS, settings)
+    def _job(self, kind: str, task: Task, **settings: Any) -> Job:
+        return job_of(kind, self.model, task, MAX_TOKENS, settings)
 
 
 def _mean_length(examples: tuple[Example, ...]) -> float:

@@ -71,6 +71,8 @@ class RolesPanel(Panel):
     pull: float = 0.1
     patience: int = 50
     """Updates after which a seed stops whose roles no longer move; 0 for never."""
+    test: int = 0
+    """Test examples that are measured, at most; 0 for all. Curves cost by their number, fits do not."""
     ks: tuple[int, ...] = ()
     """Numbers of heads to ablate; 0 to 50 by default."""
     draws: int = 1
@@ -81,7 +83,7 @@ PANELS: dict[str, type[Panel]] = {"kept": KeptPanel, "roles": RolesPanel}
 """Kinds of studies."""
 TEXTS = ("task", "title", "units", "method", "mode", "fill", "positions", "readers", "metric", "base")
 NUMBERS = ("threshold", "precision", "pull")
-COUNTS = ("n", "points", "draws", "steps", "seed", "seeds", "updates", "batch", "patience")
+COUNTS = ("n", "points", "draws", "steps", "seed", "seeds", "updates", "batch", "patience", "test")
 LISTS: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("models", "orders"), ((str,), "a list of texts that is not empty")),
     **dict.fromkeys(("free_rate", "pulled_rate"), ((int, float), "a list of two numbers")),
@@ -110,6 +112,7 @@ RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "seed": (lambda value: value >= 0, "a whole number from 0 on"),
     **{key: (lambda value: value >= 1, "at least 1") for key in ("seeds", "updates", "batch")},
     "patience": (lambda value: value >= 0, "0 for never, or more"),
+    "test": (lambda value: value >= 0, "0 for all, or more"),
     "pull": (lambda value: value > 0, "above 0; both signs of it are fitted"),
 }
 
