@@ -133,7 +133,7 @@ def test_bad_input_is_one_sentence_with_exit_code_2(headcount, folder, tmp_path)
     assert "no scoring method" in bad(headcount, *run, "--method", "guess")
     assert "no study" in bad(headcount, "run", "everything")
     assert "no named model" in bad(headcount, "pull", "gpt5")
-    assert "at least 2 pairs" in bad(headcount, *run, "-n", 1)
+    assert "at least 2 examples" in bad(headcount, *run, "-n", 1)
     assert "-n must be at least 1" in bad(headcount, "tasks", "show", "ioi", "--model", folder, "-n", 0)
 
 

@@ -236,7 +236,7 @@ def test_gate_gradients_of_a_completion_equal_finite_differences():
 
     model, task = tiny("llama-gqa", torch.float64), completion_task()
     scores = hc.score(model, task, "gate-gradient-signed")
-    example, step, sides = task.train[2], 1e-5, []
+    example, step, sides = task.train[2], 1e-3, []
     for scale in (1 + step, 1 - step):
 
         def change(layer, z, scale=scale):
@@ -247,7 +247,7 @@ def test_gate_gradients_of_a_completion_equal_finite_differences():
 
         with visit_heads(model, change):
             sides.append(sum(by_hand(model, example)))
-    assert scores.by_pair[2, 1, 3] == pytest.approx((sides[0] - sides[1]) / (2 * step), rel=1e-6)
+    assert scores.by_pair[2, 1, 3] == pytest.approx((sides[0] - sides[1]) / (2 * step), rel=1e-3)
 
 
 def test_a_sweep_over_completions_removes_to_zero_by_default():

@@ -29,7 +29,7 @@ def result(folder, own_cache, tmp_path):
 def test_the_output_folder(result, tmp_path):
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {
-        "curves.csv", "scores.csv", "summary.json", "study.toml", "provenance.json",
+        "curves.csv", "scores.csv", "scores", "summary.json", "study.toml", "provenance.json",
         "figure.png", "figure.svg", "figure.pdf",
     }  # fmt: skip
 

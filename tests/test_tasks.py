@@ -230,7 +230,7 @@ def test_a_broken_line_is_named_by_its_number(tmp_path, line, words):
 
 
 def test_a_file_without_enough_lines_or_without_anything(tmp_path):
-    with pytest.raises(hc.HeadcountError, match="at least one train and one test pair, but it has 1 and 0"):
+    with pytest.raises(hc.HeadcountError, match="at least one train and one test example, but it has 1 and 0"):
         hc.task(write(tmp_path / "one.jsonl", LINE), model_with("digits"))
     with pytest.raises(hc.HeadcountError, match=r"missing\.jsonl cannot be read"):
         hc.task(tmp_path / "missing.jsonl", model_with("digits"))

@@ -70,6 +70,12 @@ class Filling:
     def is_zero(self) -> bool:
         return self.values is None and self.scale == 0
 
+    def by_row(self) -> "Filling":
+        """The same for a batch in which every row is a cut of its own."""
+        if self.values is None:
+            return self
+        return replace(self, values=tuple(v.unsqueeze(1) if v.dim() == 4 else v for v in self.values))
+
     def from_position(self, start: int) -> "Filling":
         """The same for a run that begins at a later position."""
         if self.values is None or start == 0:

@@ -141,13 +141,13 @@ def score(
         raise HeadcountError(f"There are no positions {positions!r}. Known: {', '.join(POSITIONS)}.")
     if steps < 1:
         raise HeadcountError(f"An integrated gradient needs at least 1 step; steps is {steps}.")
+    examples: Sequence[Example] = task.split("train")
+    if chosen.needs_pairs:
+        examples = pairs_only(examples, f"The method {method}")
     if chosen.units == "edges" and (fill, positions) != ("counterfactual", "all"):
         raise HeadcountError(
             f"{method} scores edges with counterfactual fill at all positions; this is {fill}, {positions}."
         )
-    examples: Sequence[Example] = task.split("train")
-    if chosen.needs_pairs:
-        examples = pairs_only(examples, f"The method {method}")
     max_tokens = max_tokens or MAX_TOKENS
     side: Any = chosen.side
     filler = Filler.prepare(

@@ -9,7 +9,7 @@ open (what its appendix prints).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,7 @@ def fit_contrast(
         with fitter.kept_until_done():
             theta, _ = fitter.run(Stage("contrast", pull, free_rates=True), fitter.first_gates())
     gates = theta.double().sigmoid().numpy()
-    arguments = {"fill": fill, "seed": seed, **asdict(fit), "pull": pull, "forget": forget.fingerprint}
+    arguments = {"fill": fill, "seed": seed, **fit.facts(), "pull": pull, "forget": forget.fingerprint}
     retained, forgotten = (_left(model, gates, task, both, fill, max_tokens) for task in (retain, forget))
     origin = provenance(model, retain, arguments)
     return ContrastGates(model.name, retain.name, forget.name, fill, gates, retained, forgotten, origin)

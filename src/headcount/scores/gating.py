@@ -11,7 +11,6 @@ heads; like its code we take means, with which its λ goes.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -65,7 +64,7 @@ def fit_roles(
             )
         )  # fmt: skip
     free, plus, minus = gates.numpy()
-    origin = provenance(model, task, {"fill": fill, "seed": seed, **asdict(fit)})
+    origin = provenance(model, task, {"fill": fill, "seed": seed, **fit.facts()})
     return HeadRoles(model.name, task.name, fill, free, plus, minus, losses.numpy(), origin)
 
 

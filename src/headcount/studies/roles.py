@@ -1,6 +1,6 @@
 """The study of roles: gates fitted on train, heads ablated by role on test."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..curves import Curve
@@ -59,7 +59,7 @@ class RolesWork:
         bar.describe(f"{self.model.name} · {self.task.name} · gating")
         length = _mean_length(self.task.train)
         found = ledger.result(
-            self._job("roles", self.task, fit=asdict(fit), fill=fill, seed=seed),
+            self._job("roles", self.task, fit=fit.facts(), fill=fill, seed=seed),
             HeadRoles,
             lambda: fit_roles(
                 self.model, self.task, fit, fill=fill, seed=seed, note=bar.note,
@@ -83,7 +83,8 @@ class RolesWork:
         length = _mean_length(task.test)
         found = ledger.result(
             self._job(
-                "role-sweep", task, order=order, roles=array_digest(roles.plus, roles.minus), fill=roles.fill, **settings
+                "role-sweep", task, order=order, roles=array_digest(roles.plus, roles.minus), fill=roles.fill,
+                **settings,
             ),
             Curve,
             lambda: sweep_roles(
