@@ -15,22 +15,19 @@ if TYPE_CHECKING:
     from ..comparison import Comparison
 
 
-def draw_agreement(found: "Comparison", title: str = "") -> Figure:
+def draw_agreement(found: "Comparison") -> Figure:
     """Spearman's correlation, and the overlap (Jaccard) of the top heads at each k."""
     panels = [("Spearman's rank correlation", found.spearman, -1.0)]
     panels += [(f"Jaccard of the top {k}", matrix, 0.0) for k, matrix in found.jaccard.items()]
-    side = 0.5 * len(found.names) + 0.6
-    longest = max(map(len, found.names)) * 0.075
+    side = 0.55 * len(found.names) + 0.2
+    longest = 0.085 * max(map(len, found.names))
     with mpl.rc_context(STYLE):
-        figure = Figure(
-            figsize=(len(panels) * (side + 0.5) + longest + 0.3, side + longest + 0.9), layout="constrained"
-        )
+        size = (len(panels) * (side + 0.1) + longest + 0.1, side + longest + 0.5)
+        figure = Figure(figsize=size, layout="constrained")
         for number, (ax, (name, matrix, low)) in enumerate(
             zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True)
         ):
             _draw_matrix(ax, name, matrix, found.names, low, named=number == 0)
-        if title:
-            figure.suptitle(title, fontsize=10.5)
     return figure
 
 

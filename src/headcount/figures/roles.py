@@ -11,6 +11,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from ..curves import Curve
 from ..scores.roles import LABELS, ROLES, HeadRoles
@@ -104,6 +105,7 @@ def _draw_map(ax: Axes, roles: HeadRoles, name: str, bottom: bool) -> None:
     ax.set_yticks(np.arange(-0.5, layers), minor=True)
     ax.grid(which="minor", color="white", linewidth=0.4)
     ax.tick_params(which="minor", length=0)
+    ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     ax.set_ylabel("Layer")
     if bottom:
         ax.set_xlabel("Head")
@@ -118,7 +120,7 @@ def _draw_map(ax: Axes, roles: HeadRoles, name: str, bottom: bool) -> None:
     words = " · ".join(f"{shares[role]['mean']:.0%}".replace("%", " %") for role in ROLES)
     ax.text(heads / 2 - 0.5, layers + 0.09 * layers, words, ha="center", va="bottom", fontsize=7)
     ax.set_ylim(-0.5, layers - 0.5)
-    ax.set_title(name, loc="left", pad=18)
+    ax.set_title(name, loc="left", pad=25)
 
 
 def _caption(rows: Sequence[Sequence[Cell]]) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..errors import HeadcountError
 from .completions import Item
-from .known_sets import hub_or_cache
+from .records import hub_or_cache
 
 PREFIX = "lm-eval:"
 MOST_RECORDS = 10_000

@@ -1,0 +1,127 @@
+"""Where the records of a published set come from: a file, a folder, or the hub. Each gives them by split."""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..errors import HeadcountError
+
+Record = Mapping[str, Any]
+
+HUB_SECONDS = 5.0
+"""How long the hub may take to answer at all. `datasets` itself would try again for a minute."""
+
+
+def from_disk(base: str, path: Path) -> dict[str, Iterable[Record]]:
+    readers = {".json": _read_json, ".jsonl": _read_json, ".csv": _read_csv, ".parquet": _read_parquet}
+    if not path.exists():
+        raise HeadcountError(f"The set {base}:{path} is to be read from {path}, which does not exist. Check the path.")
+    if path.is_dir():
+        return _read_folder(path)
+    if path.suffix not in readers:
+        raise HeadcountError(
+            f"A set can be read from {', '.join(readers)} or a folder of save_to_disk; {path} is none. Convert it."
+        )
+    try:
+        return {"all": readers[path.suffix](path)}
+    except (OSError, ValueError, csv.Error) as error:
+        raise HeadcountError(f"{path} cannot be read as {path.suffix[1:]}: {_first_line(error)}") from error
+
+
+def _read_json(path: Path) -> list[Record]:
+    """A list of records, or one record a line."""
+    text = path.read_text(encoding="utf-8-sig").strip()
+    records = (
+        json.loads(text) if text.startswith("[") else [json.loads(line) for line in text.split("\n") if line.strip()]
+    )
+    for number, record in enumerate(records, start=1):
+        if not isinstance(record, dict):
+            raise ValueError(f"record {number} must be a JSON object; this is a {type(record).__name__}.")
+    return list(records)
+
+
+def _read_csv(path: Path) -> list[Record]:
+    """Cells that hold a JSON list or object are read as such: CSV has no other way to write one."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return [{key: _cell(value) for key, value in row.items()} for row in csv.DictReader(file)]
+
+
+def _cell(text: str) -> Any:
+    try:
+        return json.loads(text) if text[:1] in ("[", "{") else text
+    except json.JSONDecodeError:
+        return text
+
+
+def _read_parquet(path: Path) -> list[Record]:
+    _library()
+    from pyarrow import parquet
+
+    return list(parquet.ParquetFile(path).read().to_pylist())
+
+
+def _read_folder(path: Path) -> dict[str, Iterable[Record]]:
+    datasets = _library()
+    try:
+        saved = datasets.load_from_disk(str(path))
+    except Exception as error:  # the library's errors have no common class
+        raise HeadcountError(
+            f"The folder {path} must be one that `save_to_disk` wrote, but it cannot be read so: {_first_line(error)}"
+        ) from error
+    return dict(saved) if isinstance(saved, datasets.DatasetDict) else {"all": saved}
+
+
+def from_hub(
+    base: str, hub: str, configs: Sequence[str], wanted_splits: Sequence[str], config: str
+) -> dict[str, Iterable[Record]]:
+    """All splits that are wanted, of the configs named; of the one that the user names, or of all, where none are."""
+    datasets = _library()
+    splits: dict[str, list[Record]] = {split: [] for split in wanted_splits}
+    try:
+        with hub_or_cache(datasets):
+            parts = configs or ([config] if config else datasets.get_dataset_config_names(hub))
+            for part in parts:
+                for split, records in splits.items():
+                    records.extend(datasets.load_dataset(hub, part, split=split))
+    except Exception as error:  # of datasets, huggingface_hub, its HTTP client or pyarrow: no common class
+        wanted = f"{hub} ({config})" if config else hub
+        raise HeadcountError(
+            f"The set {base} is {wanted} on the Hugging Face hub, which cannot be read: {_first_line(error)}"
+            f" Check the name and the network, or give a file that you have: {base}:path/to/file.jsonl"
+        ) from error
+    return dict(splits)
+
+
+@contextmanager
+def hub_or_cache(datasets: Any) -> Iterator[None]:
+    """Ask the hub once whether it is there; if not, let `datasets` look in its own cache only, and fail at once."""
+    import huggingface_hub
+
+    before = datasets.config.HF_HUB_OFFLINE
+    try:
+        huggingface_hub.get_session().head(huggingface_hub.constants.ENDPOINT, timeout=HUB_SECONDS)
+    except Exception:  # offline mode, no route, no answer in time: whatever the HTTP client calls it
+        datasets.config.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        datasets.config.HF_HUB_OFFLINE = before
+
+
+def _library() -> Any:
+    try:
+        import datasets
+    except ImportError as error:
+        raise HeadcountError(
+            "Published sets need the package `datasets`, which is not installed (json and csv files do not need it)."
+            " Install it: pip install 'headcount[datasets]'"
+        ) from error
+    return datasets
+
+
+def _first_line(error: Exception) -> str:
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return line if line.endswith(".") else f"{line}."
