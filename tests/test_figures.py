@@ -1,10 +1,13 @@
 """Figures: every line with its band, one legend, the threshold, and a ratio that says its direction."""
 
+from dataclasses import replace
+
+import matplotlib as mpl
 import numpy as np
 import pytest
 
 import headcount as hc
-from headcount.figures import draw, save_figure
+from headcount.figures import draw, draw_roles, save_figure
 from test_sweeps import curve_of
 
 
@@ -61,3 +64,58 @@ def test_files_are_the_same_bytes_every_time(tmp_path):
 def test_nothing_to_plot():
     with pytest.raises(hc.HeadcountError, match="no curves"):
         hc.plot([])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Roles
+
+
+def role_cell(model="m", task="Syntax", seeds=3):
+    """Roles of 12 heads and the four curves that go with them."""
+    gates = np.random.default_rng(0).random((2, seeds, 3, 4))
+    roles = hc.HeadRoles(model, task, "zero", gates[0], gates[0], gates[1], np.zeros((3, 1, seeds)))
+    slopes = {"facilitation": -1.0, "irrelevance": 0.0, "interference": 0.5, "chance": -0.3}
+    curves = [
+        hc.Curve(
+            model, task, task, "heads", "gating", order, "mask", "zero", "log_prob_change", (0, 2, 5), 12, (),
+            {"log_prob_change": slope * np.array([0, 2, 5.0])[None, :, None] * np.ones((seeds, 1, 4))}, base="plus",
+        )
+        for order, slope in slopes.items()
+    ]  # fmt: skip
+    return roles, curves
+
+
+def test_roles_have_a_row_a_task_and_beside_each_curve_a_map():
+    rows = [[role_cell("a", task), role_cell("b", task)] for task in ("Syntax", "Math")]
+    axes = draw_roles(rows, "Title").axes
+    assert len(axes) == 2 * 2 * 2
+    assert [ax.get_title(loc="left") for ax in axes[:4]] == ["a", "b", "a: roles", "b: roles"]
+    assert axes[4].get_ylabel().startswith("Math")
+    assert axes[4].get_xlabel() == "Number of ablated heads"
+
+
+def test_roles_have_the_colours_of_the_seed_figure():
+    ax = draw_roles([[role_cell()]]).axes[0]
+    colours = [line.get_color() for line in ax.get_lines()[1:]]  # the first is the line at zero
+    red, green, blue = 0, 1, 2
+    for colour, strongest in zip(colours, (green, blue, red), strict=False):
+        channels = mpl.colors.to_rgb(colour)
+        assert max(range(3), key=channels.__getitem__) == strongest
+
+
+def test_models_of_a_row_share_a_scale_and_rows_do_not():
+    def scaled(cell, factor):
+        roles, curves = cell
+        return roles, [replace(c, values={n: v * factor for n, v in c.values.items()}) for c in curves]
+
+    rows = [[role_cell("a"), scaled(role_cell("b"), 2)], [scaled(role_cell("a", "Math"), 30), role_cell("b", "Math")]]
+    axes = draw_roles(rows).axes
+    assert axes[0].get_ylim() == axes[1].get_ylim() != axes[4].get_ylim()
+    assert axes[0].get_ylim()[0] < -10
+
+
+def test_plot_draws_curves_by_role_without_maps():
+    _, curves = role_cell()
+    assert len(hc.plot(curves).axes) == 1
+    with pytest.raises(hc.HeadcountError, match="cannot share a figure"):
+        hc.plot([*curves, replace(curves[0], base="")])

@@ -108,3 +108,35 @@ def test_a_few_edges_carry_ioi_and_half_of_them_by_chance_do_not():
     assert abs(chance[1]) < 0.3
     whole = hc.sweep(model, task, scores, ks=[], threshold=0)
     assert whole.band("kl").value[-1] < 1e-4  # all edges kept: the model itself
+
+
+@pytest.mark.slow
+def test_gates_learn_on_real_weights_and_open_ones_change_nothing(model, own_cache):
+    import torch
+
+    from headcount.cuts import Filling, cut_heads
+
+    ids = torch.tensor([model.encode("The keys to the cabinet are on the table.")])
+    with torch.no_grad():
+        plain = model.logits(ids)
+        with cut_heads(model, torch.ones(1, 30, 9, requires_grad=True), Filling()):
+            assert torch.equal(model.logits(ids), plain)
+    roles = hc.fit_roles(model, hc.task("syntax", model, n=40), hc.Fit(1, 8, 2, free_rate=(0.5, 0.5), patience=0))
+    free = roles.losses[0, :, 0]
+    assert free[-3:].mean() < free[:3].mean() - 0.3
+    assert roles.plus.mean() > roles.minus.mean() + 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["syntax", "commonsense", "math"])
+def test_the_model_does_better_than_nothing_on_the_built_in_completions(model, name):
+    """A target token is far likelier than one of the vocabulary at random."""
+    import torch
+
+    from headcount.cuts import Filler
+    from headcount.measure import Meter
+
+    examples = hc.task(name, model, n=8).test
+    filler = Filler.prepare(model, "zero", examples=examples, reference=examples)
+    values = Meter(model, examples, filler).measure(torch.ones(1, 30, 9, dtype=torch.bool))
+    assert values["log_prob_per_token"].mean() > -3

@@ -14,6 +14,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from ..curves import Curve, Ratio, compare
 from ..errors import HeadcountError
+from .roles import draw_roles
 from .style import STYLE, legend_columns
 
 MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46")
@@ -40,14 +41,28 @@ class Look:
 
 
 def plot(curves: Curve | Sequence[Curve], *, threshold: float | None = 0.9, title: str = "") -> Figure:
-    """Draw curves, a panel for each task. Returns a matplotlib figure, to be shown or saved."""
+    """Draw curves, a panel for each task; curves by role, a row for each task and a column for each model. Returns a
+    matplotlib figure, to be shown or saved."""
     listed = [curves] if isinstance(curves, Curve) else list(curves)
     if not listed:
         raise HeadcountError("There is nothing to plot: no curves were given.")
+    if any(curve.base for curve in listed):
+        return _plot_roles(listed, title)
     panels: dict[str, list[Curve]] = {}
     for curve in listed:
         panels.setdefault(curve.title, []).append(curve)
     return draw(list(panels.items()), threshold=threshold, title=title)
+
+
+def _plot_roles(curves: Sequence[Curve], title: str) -> Figure:
+    if not all(curve.base for curve in curves):
+        raise HeadcountError(
+            "Curves by role and curves of explained effect cannot share a figure. Plot them one by one."
+        )
+    rows: dict[str, dict[str, list[Curve]]] = {}
+    for curve in curves:
+        rows.setdefault(curve.title, {}).setdefault(curve.model, []).append(curve)
+    return draw_roles([[(None, own) for own in models.values()] for models in rows.values()], title)
 
 
 def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | None, title: str = "") -> Figure:

@@ -26,35 +26,43 @@ CHANGE_WORDS = {
     "log_prob_change": "Δ log-probability\nof the target",
     "log_prob_per_token_change": "Δ log-probability\nof a target token",
 }
+MAP_CAPTION = (
+    ". Maps: the role that most seeds give a head, paler where they disagree; above, share of the heads with a score of"
+    " at least one half, facilitation · irrelevance · interference"
+)
 CURVE_WIDTH, MAP_WIDTH, ROW_HEIGHT = 3.1, 1.75, 2.3
 
-Cell = tuple[HeadRoles, Sequence[Curve]]
+Cell = tuple[HeadRoles | None, Sequence[Curve]]
+"""One task and model; without roles no map is drawn."""
 
 
 def draw_roles(rows: Sequence[Sequence[Cell]], title: str = "") -> Figure:
     """Rows of tasks, columns of models; all curves of a row have one scale."""
     models = max(len(row) for row in rows)
+    maps = models if any(roles is not None for row in rows for roles, _ in row) else 0
     with mpl.rc_context(STYLE):
-        width = models * (CURVE_WIDTH + MAP_WIDTH) + 0.4
+        width = max(models * CURVE_WIDTH + maps * MAP_WIDTH + 0.4, 4.6)
         figure = Figure(figsize=(width, ROW_HEIGHT * len(rows) + 1.3), layout="constrained")
-        axes = figure.subplots(
-            len(rows), 2 * models, squeeze=False, width_ratios=[CURVE_WIDTH] * models + [MAP_WIDTH] * models
-        )
+        ratios = [CURVE_WIDTH] * models + [MAP_WIDTH] * maps
+        axes = figure.subplots(len(rows), models + maps, squeeze=False, width_ratios=ratios)
         for number, (row, places) in enumerate(zip(rows, axes, strict=True)):
             curve_axes, map_axes = places[:models], places[models:]
             for column, (roles, curves) in enumerate(row):
                 top, bottom = number == 0, number == len(rows) - 1
-                _draw_curves(curve_axes[column], roles.model if top else "", curves, bottom)
-                _draw_map(map_axes[column], roles, f"{roles.model}: roles" if top else "", bottom)
+                name = curves[0].model if top else ""
+                _draw_curves(curve_axes[column], name, curves, bottom)
+                if roles is not None:
+                    _draw_map(map_axes[column], roles, f"{name}: roles" if top else "", bottom)
             for ax in (*curve_axes[len(row) :], *map_axes[len(row) :]):
                 ax.remove()
             _share_scale(curve_axes[: len(row)], [curve for _, curves in row for curve in curves])
             words = CHANGE_WORDS.get(row[0][1][0].metric, row[0][1][0].metric)
             curve_axes[0].set_ylabel(f"{row[0][1][0].title}\n{words}")
         orders = [curve.order for curve in rows[0][0][1]]
+        lines = [(_line(order), ROLE_WORDS[order]) for order in orders]
+        handles, labels = zip(*lines, *([(Patch(color="#e6e6e6"), "unclear")] if maps else []), strict=True)
         figure.legend(
-            [*(_line(order) for order in orders), Patch(color="#e6e6e6")],
-            [*(ROLE_WORDS[order] for order in orders), "unclear"],
+            handles, labels,
             loc="outside upper center", ncols=5 if width > 7 else 3,
             title="\n".join(wrap(title, int(width * 12))) or None, title_fontsize=10.5,
         )  # fmt: skip
@@ -127,7 +135,7 @@ def _caption(rows: Sequence[Sequence[Cell]]) -> str:
     """What the lines and bands are, so that the figure can stand alone."""
     cells = [cell for row in rows for cell in row]
     curves = [curve for _, curves in cells for curve in curves]
-    seeds = sorted({roles.seeds for roles, _ in cells})
+    seeds = sorted({curve.draws for curve in curves if curve.order != "chance"})
     examples = sorted({curve.pairs for curve in curves})
     base = "G+" if curves[0].base == "plus" else "all ones"
     fill = "zero" if curves[0].fill == "zero" else f"the fill {curves[0].fill}"
@@ -135,7 +143,6 @@ def _caption(rows: Sequence[Sequence[Cell]]) -> str:
     return (
         f"{', '.join(heads)}; gates fitted on other prompts, {'–'.join(map(str, seeds))} seeds; lines: mean over seeds"
         f" of log P with the first k gates at 0 minus log P with them at 1, the others as in {base}, on"
-        f" {'–'.join(map(str, examples))} test prompts; bands: 90 % of the seeds; shut gates let {fill} through. Maps:"
-        " the role that most seeds give a head, paler where they disagree; above, share of the heads with a score of at"
-        " least one half, facilitation · irrelevance · interference"
+        f" {'–'.join(map(str, examples))} test prompts; bands: 90 % of the seeds; shut gates let {fill} through"
+        f"{MAP_CAPTION if any(roles is not None for roles, _ in cells) else ''}"
     )
