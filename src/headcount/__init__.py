@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .tasks import register_task as register_task
     from .tasks import task as task
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _HOME = {
     "Circuit": "circuits",

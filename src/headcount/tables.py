@@ -78,7 +78,7 @@ def print_roles(result: "StudyResult") -> None:
     print_table(("task", "model", "facilitation", "irrelevance", "interference", "agree", "whole model"), rows)
     print("Change in log-probability when heads are ablated in the order of a role:")
     changes = [
-        (cell["task"], cell["model"], role, f"{cell['curves'][role]['last']:+.2f}", cell["words"].get(role, ""))
+        (cell["task"], cell["model"], role, _number(cell["curves"][role]["last"], "+.2f"), cell["words"].get(role, ""))
         for cell in cells
         for role in cell["curves"]
     ]
@@ -89,7 +89,12 @@ def print_roles(result: "StudyResult") -> None:
 def _whole(cell: dict[str, Any]) -> str:
     """How good the uncut model is at the task."""
     whole = cell["whole_model"]
-    return f"log P a token {whole.get('log_prob_per_token', whole['log_prob']):.2f}, accuracy {whole['accuracy']:.0%}"
+    per_token = _number(whole.get("log_prob_per_token", whole["log_prob"]), ".2f")
+    return f"log P a token {per_token}, accuracy {_number(whole['accuracy'], '.0%')}"
+
+
+def _number(value: float | None, form: str) -> str:
+    return "nan" if value is None else format(value, form)
 
 
 def print_comparison(found: "Comparison") -> None:

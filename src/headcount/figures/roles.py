@@ -18,6 +18,7 @@ from ..scores.roles import LABELS, ROLES, HeadRoles
 from .style import STYLE
 
 ROLE_COLOURS = {"facilitation": "#2a9d4e", "irrelevance": "#2f6db3", "interference": "#d1403b", "chance": "#8a8a8a"}
+UNCLEAR_COLOUR = "#e6e6e6"
 ROLE_DASHES = {"chance": (0, (1, 1.5))}
 ROLE_WORDS = {
     "facilitation": "Facilitation", "irrelevance": "Irrelevance", "interference": "Interference", "chance": "By chance",
@@ -27,8 +28,8 @@ CHANGE_WORDS = {
     "log_prob_per_token_change": "Δ log-probability\nof a target token",
 }
 MAP_CAPTION = (
-    ". Maps: the role that most seeds give a head, paler where they disagree; above, share of the heads with a score of"
-    " at least one half, facilitation · irrelevance · interference"
+    ". Maps: the role that most seeds give a head, paler where they disagree, grey where none leads; above, share of"
+    " the heads with each role, facilitation · irrelevance · interference"
 )
 CURVE_WIDTH, MAP_WIDTH, ROW_HEIGHT = 3.1, 1.75, 2.3
 
@@ -60,7 +61,7 @@ def draw_roles(rows: Sequence[Sequence[Cell]], title: str = "") -> Figure:
             curve_axes[0].set_ylabel(f"{row[0][1][0].title}\n{words}")
         orders = [curve.order for curve in rows[0][0][1]]
         lines = [(_line(order), ROLE_WORDS[order]) for order in orders]
-        handles, labels = zip(*lines, *([(Patch(color="#e6e6e6"), "unclear")] if maps else []), strict=True)
+        handles, labels = zip(*lines, *([(Patch(color=UNCLEAR_COLOUR), "unclear")] if maps else []), strict=True)
         figure.legend(
             handles, labels,
             loc="outside upper center", ncols=5 if width > 7 else 3,
@@ -99,14 +100,15 @@ def _share_scale(axes: Sequence[Axes], curves: Sequence[Curve]) -> None:
 
 
 def _draw_map(ax: Axes, roles: HeadRoles, name: str, bottom: bool) -> None:
-    """A square a head in the colour of the role that most seeds give it, the paler the fewer they are; the share of the
-    heads in each role above."""
+    """A square a head in the colour of the role that most seeds give it, the paler the smaller their lead over the next
+    role is; the share of the heads in each role above."""
     labels = roles.labels()
     votes = np.stack([(labels == LABELS[role]).mean(0) for role in ROLES])
-    winner, share = votes.argmax(0), votes.max(0)
-    colours = np.array([to_rgb(ROLE_COLOURS[role]) for role in ROLES])[winner]
-    pale = np.array(to_rgb("#e6e6e6"))
-    picture = pale + (colours - pale) * share[..., None]
+    ranked = np.sort(votes, axis=0)
+    lead = ranked[-1] - ranked[-2]
+    colours = np.array([to_rgb(ROLE_COLOURS[role]) for role in ROLES])[votes.argmax(0)]
+    pale = np.array(to_rgb(UNCLEAR_COLOUR))
+    picture = pale + (colours - pale) * lead[..., None]
     ax.imshow(picture, aspect="auto", origin="lower", interpolation="nearest")
     layers, heads = roles.plus.shape[1:]
     ax.set_xticks(np.arange(-0.5, heads), minor=True)
@@ -119,14 +121,15 @@ def _draw_map(ax: Axes, roles: HeadRoles, name: str, bottom: bool) -> None:
         ax.set_xlabel("Head")
     for spine in ax.spines.values():
         spine.set_visible(False)
-    shares = roles.shares()
+    shares = votes.mean((1, 2))
     start = -0.5
-    for role in ROLES:
-        length = heads * shares[role]["mean"]
+    for role, share in zip(ROLES, shares, strict=True):
+        length = heads * share
         ax.barh(layers + 0.04 * layers, length, 0.05 * layers, left=start, color=ROLE_COLOURS[role], clip_on=False)
         start += length
-    words = " · ".join(f"{shares[role]['mean']:.0%}".replace("%", " %") for role in ROLES)
+    words = " · ".join(f"{share:.0%}".replace("%", " %") for share in shares)
     ax.text(heads / 2 - 0.5, layers + 0.09 * layers, words, ha="center", va="bottom", fontsize=7)
+    ax.set_xlim(-0.5, heads - 0.5)
     ax.set_ylim(-0.5, layers - 0.5)
     ax.set_title(name, loc="left", pad=25)
 

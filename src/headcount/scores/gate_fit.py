@@ -83,7 +83,7 @@ class Fit:
         return first + (last - first) * update / max(self.updates - 1, 1)
 
 
-QUICK = Fit(2, 28, 4, free_rate=(0.5, 0.2), pulled_rate=(1.5, 0.5), pull=1.0)
+QUICK = Fit(2, 25, 4, free_rate=(0.5, 0.2), pulled_rate=(0.7, 0.3), pull=0.5)
 """Enough to see which heads matter most, not to publish: few updates of small batches, so larger steps, and a pull that
 is as much stronger as the noise of the gradient is."""
 
