@@ -141,8 +141,9 @@ class Fitter:
         }  # fmt: skip
         key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
         path = Path(checkpoint) if checkpoint else cache_folder() / "fits" / f"{key}.safetensors"
-        # A backward pass keeps every activation alive, so it gets half the tokens.
-        at_once = max(max_tokens // 2, 1)
+        # A backward pass keeps every activation alive; with more than a third of the tokens, a CPU's fresh memory costs
+        # more than the larger batch saves.
+        at_once = max(max_tokens // 3, 1)
         return cls(model, objective, fit, filler, seed, at_once, advance, note, Checkpoint.at(path, key))
 
     @contextmanager
