@@ -52,9 +52,11 @@ class FitState:
         self.update = update
 
     def look(self, tolerance: float) -> None:
-        """Mark the seeds whose gates have stopped: little movement, and none across one half, since the last look."""
+        """Mark the seeds whose gates have stopped: little movement, of no gate much more, and none across one half,
+        since the last look."""
         now, before = self.theta.sigmoid(), self.seen.sigmoid()
-        still = (now - before).abs().mean((1, 2)) < tolerance
+        moved = (now - before).abs().flatten(1)
+        still = (moved.mean(1) < tolerance) & (moved.amax(1) < 10 * tolerance)
         crossed = ((now >= 0.5) != (before >= 0.5)).flatten(1).any(1)
         self.settled |= still & ~crossed
         self.seen = self.theta.clone()

@@ -36,8 +36,8 @@ from .checkpoint import Checkpoint, FitState
 SAVE_EVERY = 15.0
 """Seconds between checkpoints."""
 SETTLED = 0.01
-"""A seed has settled when its gates moved less than this on average since they were last looked at, and none of them
-across one half."""
+"""A seed has settled when its gates moved less than this on average since they were last looked at, none of them more
+than ten times as far, and none across one half."""
 
 
 class LossError(HeadcountError):
