@@ -276,6 +276,11 @@ def _key_of(file):
         return opened.metadata()["key"]
 
 
+def test_a_pull_without_a_size_is_refused(planted, planted_task):
+    with pytest.raises(hc.HeadcountError, match="The pull must be above 0"):
+        hc.fit_roles(planted, planted_task, replace(SHORT, pull=-0.1))
+
+
 def test_resample_cannot_fill_gates():
     model = tiny("llama")
     with pytest.raises(hc.HeadcountError, match="cannot be filled by 'resample'"):
@@ -328,6 +333,20 @@ def test_contrastive_gates_keep_one_task_and_forget_another():
     assert after > before + 0.2
     kept, shut = (hc.fit_contrast(model, retain, forget, fit, pull=pull).gates.mean() for pull in (2.0, -2.0))
     assert kept > 0.7 > 0.3 > shut
+
+
+def test_a_killed_contrast_is_not_gone_on_from_with_the_other_sign(tmp_path, monkeypatch):
+    monkeypatch.setattr(gate_fit, "SAVE_EVERY", 0.0)
+    model, file = tiny("gpt2"), tmp_path / "fit.safetensors"
+    retain, forget = two_tasks(model)
+
+    def kill(words):
+        raise StopError
+
+    with pytest.raises(StopError):
+        hc.fit_contrast(model, retain, forget, SHORT, pull=0.1, checkpoint=file, note=kill, advance=lambda n: None)
+    other = hc.fit_contrast(model, retain, forget, SHORT, pull=-0.1, checkpoint=file)
+    assert np.array_equal(other.gates, hc.fit_contrast(model, retain, forget, SHORT, pull=-0.1).gates)
 
 
 def test_contrastive_gates_are_saved_and_loaded(tmp_path):

@@ -9,7 +9,7 @@ open (what its appendix prints).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def fit_contrast(
     - `pull`: λ with its sign; it takes the place of the fit's own.
     - the others are those of `fit_roles`; one stage is fitted, without the rates of a pull, as the paper does.
     """
-    fit = fit or Fit()
+    fit = replace(fit or Fit(), pull=pull)
     require_seed(seed)
     kept: Sequence[Example] = retain.split("train")
     gone: Sequence[Example] = forget.split("train")
@@ -101,9 +101,9 @@ def fit_contrast(
             note=note or bar.note, checkpoint=checkpoint,
         )  # fmt: skip
         with fitter.kept_until_done():
-            theta, _ = fitter.run(Stage("contrast", pull, free_rates=True), fitter.first_gates())
+            theta, _ = fitter.run(Stage("contrast", fit.pull, free_rates=True), fitter.first_gates())
     gates = theta.double().sigmoid().numpy()
-    arguments = {"fill": fill, "seed": seed, **fit.facts(), "pull": pull, "forget": forget.fingerprint}
+    arguments = {"fill": fill, "seed": seed, **fit.facts(), "forget": forget.fingerprint}
     retained, forgotten = (_left(model, gates, task, both, fill, max_tokens) for task in (retain, forget))
     origin = provenance(model, retain, arguments)
     return ContrastGates(model.name, retain.name, forget.name, fill, gates, retained, forgotten, origin)

@@ -58,7 +58,7 @@ class Fit:
     pulled_rate: tuple[float, float] = (0.5, 0.1)
     """Learning rate with a pull."""
     pull: float = 0.1
-    """|λ|."""
+    """λ: its size, as both signs are fitted; with its sign in contrastive gating."""
     clamp: float = 4.0
     patience: int = 50
     """Updates after which gates are looked at, to stop a seed whose roles no longer move. 0: never."""
@@ -84,8 +84,8 @@ class Fit:
 
 
 QUICK = Fit(2, 25, 4, free_rate=(0.5, 0.2), pulled_rate=(0.7, 0.3), pull=0.5)
-"""Enough to see which heads matter most, not to publish: few updates of small batches, so larger steps, and a pull that
-is as much stronger as the noise of the gradient is."""
+"""Enough to see which heads matter most, not to publish: few updates of small batches, so larger steps, and a stronger
+pull against the noise of the gradient."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..cuts import Filler
-from ..errors import require_seed
+from ..errors import HeadcountError, require_seed
 from ..measure import MAX_TOKENS, Advance
 from ..models import Model
 from ..progress import progress_bar
@@ -86,6 +86,8 @@ def _objective(examples: Sequence[Example]) -> Objective:
 def _three_stages(fitter: Fitter) -> tuple[Tensor, Tensor]:
     """G0, G+ and G-, [stage, seed, layer, head], and the losses, [stage, update, seed]."""
     pull = fitter.fit.pull
+    if pull <= 0:
+        raise HeadcountError(f"The pull must be above 0, as both signs of it are fitted; this is {pull}.")
     with fitter.kept_until_done():
         free, free_losses = fitter.run(Stage("free", 0.0), fitter.first_gates())
         plus, plus_losses = fitter.run(Stage("keeping", pull), free)
