@@ -80,4 +80,4 @@ def test_roles_and_scores_are_both_found_in_their_folders(tmp_path):
 def test_the_figure_has_a_map_for_every_measure():
     found = hc.compare_scores([A, B, C], ks=[1, 2])
     titles = [ax.get_title(loc="left") for ax in draw_agreement(found).axes]
-    assert titles == ["Spearman's rank correlation", "Jaccard of the top 1", "Jaccard of the top 2"]
+    assert titles == ["Spearman", "Jaccard, top 1", "Jaccard, top 2"]

@@ -201,10 +201,29 @@ def test_the_defaults_are_the_papers():
     assert Fit() == Fit(10, 500, 64, (0.1, 0.01), (0.5, 0.1), 0.1, 4.0)
 
 
-@pytest.mark.parametrize(("field", "value"), [("seeds", 0), ("updates", 0), ("batch", 0), ("patience", -1)])
-def test_a_fit_of_nothing_is_refused(field, value):
-    with pytest.raises(hc.HeadcountError, match=f"{field} of at least"):
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("seeds", 0, "seeds of at least 1"),
+        ("seeds", 1.5, "a whole number; this is 1.5"),
+        ("updates", 0, "updates of at least 1"),
+        ("batch", 0, "batch of at least 1"),
+        ("patience", -1, "patience of at least 0"),
+        ("free_rate", (0.1,), "free_rate is two learning rates"),
+        ("pulled_rate", 0.1, "pulled_rate is two learning rates"),
+        ("free_rate", (-1, 0.1), "free_rate is two learning rates above 0"),
+        ("pull", float("nan"), "number other than 0"),
+        ("clamp", -4.0, "above 0"),
+    ],
+)
+def test_a_fit_of_nothing_is_refused(field, value, words):
+    with pytest.raises(hc.HeadcountError, match=words):
         Fit(**{field: value})
+
+
+def test_what_is_no_fit_is_refused(planted, planted_task):
+    with pytest.raises(hc.HeadcountError, match="fit must be a headcount.Fit"):
+        hc.fit_roles(planted, planted_task, "quick")
 
 
 class StopError(Exception):

@@ -398,6 +398,8 @@ def test_roles_of_pairs(folder, own_cache, tmp_path):
         ({"base": "minus"}, "base cannot be 'minus'"),
         ({"threshold": 0.9}, "unknown key 'threshold'"),
         ({"fill": "nothing"}, "no fill 'nothing'"),
+        ({"metric": "logit_diff"}, "one of log_prob, log_prob_per_token"),
+        ({"ks": "log"}, "a list of whole numbers"),
     ],
 )
 def test_a_wrong_setting_of_roles_is_said_before_a_model_is_loaded(tmp_path, overrides, words):

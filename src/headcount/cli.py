@@ -1,6 +1,7 @@
 """The command line: parse, call, print. Nothing here imports torch until a command needs it."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -108,6 +109,8 @@ def compare(
     writable_folder(out)
     scores = [load_scores(folder) for folder in folders]
     found = compare_scores(scores, ks=k or (), by=cast("Order", by))
+    if len(set(found.names)) < len(scores):  # what sets them apart is known to the user alone
+        found = replace(found, names=tuple(folder.name for folder in folders))
     found.save(out)
     save_figure(draw_agreement(found), out)
     print_comparison(found)

@@ -47,7 +47,7 @@ def sweep_roles(
     **Arguments:**
 
     - `orders`: some of the roles and `chance`.
-    - `ks`: numbers of heads, 0 to 50 by default, or to all heads of a model with fewer.
+    - `ks`: numbers of heads, 0 to 50 by default; for a model with fewer heads, all of them take the place of more.
     - `base`: the gates in which heads are ablated.
     - `draws`: random orders for each seed of the roles.
 
@@ -93,8 +93,8 @@ def sweep_roles(
 def role_grid(heads: int, ks: Sequence[int] | None) -> list[int]:
     if not ks:
         return list(range(min(LARGEST_K, heads) + 1))
-    if wrong := [k for k in ks if k < 0]:
-        raise HeadcountError(f"k must not be negative; {wrong[0]} is.")
+    if wrong := [k for k in ks if not isinstance(k, int) or k < 0]:
+        raise HeadcountError(f"k must be a whole number from 0 on; {wrong[0]!r} is not.")
     return sorted({0, *(min(k, heads) for k in ks)})
 
 

@@ -68,29 +68,33 @@ def print_roles(result: "StudyResult") -> None:
     cells = result.summary["cells"]
     first = cells[0]
     print(f"\n{first['seeds']} fits of causal head gating each; fill {first['fill']}, base {first['base']}.")
-    print("Share of the heads with a score of at least one half (in every fit, in any), and how fits agree (Spearman):")
+    print(
+        "Share of the heads with a score of at least one half (in every fit, in any); how the fits agree (Spearman of"
+    )
+    print("helps minus hurts); and the whole model's log-probability of a target token and accuracy:")
+    many = len({cell["model"] for cell in cells}) > 1
     rows = []
     for cell in cells:
         shares = [cell["shares"][role] for role in ("facilitation", "irrelevance", "interference")]
         told = [f"{by['mean']:.0%} ({by['always']:.0%}, {by['any']:.0%})" for by in shares]
-        agree = cell["seed_agreement"]["facilitation"]
-        rows.append((cell["task"], cell["model"], *told, "" if agree is None else f"{agree:.2f}", _whole(cell)))
-    print_table(("task", "model", "facilitation", "irrelevance", "interference", "agree", "whole model"), rows)
+        agree, whole = cell["seed_agreement"]["gating"], cell["whole_model"]
+        per_token = whole.get("log_prob_per_token", whole["log_prob"])
+        good = _number(per_token, ".2f"), _number(whole["accuracy"], ".0%")
+        rows.append((*_named(cell, many), *told, "" if agree is None else f"{agree:.2f}", *good))
+    header = ("task", "model") if many else ("task",)
+    print_table((*header, "facilitation", "irrelevance", "interference", "agree", "log P", "right"), rows)
     print("Change in log-probability when heads are ablated in the order of a role:")
     changes = [
-        (cell["task"], cell["model"], role, _number(cell["curves"][role]["last"], "+.2f"), cell["words"].get(role, ""))
+        (*_named(cell, many), role, _number(cell["curves"][role]["last"], "+.2f"), cell["words"].get(role, ""))
         for cell in cells
         for role in cell["curves"]
     ]
-    print_table(("task", "model", "order", f"at k = {first['curves']['chance']['last_k']}", "on the way"), changes)
+    print_table((*header, "order", f"at k = {first['curves']['chance']['last_k']}", "on the way"), changes)
     print(f"Jobs: {result.computed} computed, {result.cached} from the cache. Figure: {result.folder / 'figure.png'}")
 
 
-def _whole(cell: dict[str, Any]) -> str:
-    """How good the uncut model is at the task."""
-    whole = cell["whole_model"]
-    per_token = _number(whole.get("log_prob_per_token", whole["log_prob"]), ".2f")
-    return f"log P a token {per_token}, accuracy {_number(whole['accuracy'], '.0%')}"
+def _named(cell: dict[str, Any], many: bool) -> tuple[str, ...]:
+    return (cell["task"], cell["model"]) if many else (cell["task"],)
 
 
 def _number(value: float | None, form: str) -> str:

@@ -15,6 +15,7 @@ from .fills import Fill as Fill
 from .fills import Filler as Filler
 from .fills import Filling as Filling
 from .fills import Side as Side
+from .fills import check_fill as check_fill
 from .fills import mean_head_values as mean_head_values
 from .heads import Head as Head
 from .heads import head_name as head_name

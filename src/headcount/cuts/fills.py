@@ -55,6 +55,14 @@ class Fill:
         return self.kind.startswith("mean")
 
 
+def check_fill(fill: "Fill | str", examples: Sequence[Example]) -> Fill:
+    """The fill, where these examples have the other prompts that it may need."""
+    fill = Fill.parse(fill)
+    if fill.kind in ("counterfactual", "resample"):
+        pairs_only(examples, f"The fill {fill}")
+    return fill
+
+
 @dataclass(frozen=True)
 class Filling:
     """A fill made ready for one batch: stored values, one tensor a layer, or a share of the head's own value."""
@@ -102,9 +110,7 @@ class Filler:
         side: Side = "clean", seed: int = 0, max_tokens: int = 2048,
     ) -> "Filler":  # fmt: skip
         """`reference`: the prompts that `mean` averages over (the train split, when a curve is measured on test)."""
-        fill = Fill.parse(fill)
-        if fill.kind in ("counterfactual", "resample"):
-            pairs_only(examples, f"The fill {fill}")
+        fill = check_fill(fill, examples)
         means = None
         if fill.needs_reference:
             longest = max(len(example.ids) for example in (*examples, *reference))

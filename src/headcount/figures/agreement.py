@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def draw_agreement(found: "Comparison") -> Figure:
     """Spearman's correlation, and the overlap (Jaccard) of the top heads at each k."""
-    panels = [("Spearman's rank correlation", found.spearman, -1.0)]
-    panels += [(f"Jaccard of the top {k}", matrix, 0.0) for k, matrix in found.jaccard.items()]
+    panels = [("Spearman", found.spearman, -1.0)]
+    panels += [(f"Jaccard, top {k}", matrix, 0.0) for k, matrix in found.jaccard.items()]
     side = 0.55 * len(found.names) + 0.2
     longest = 0.085 * max(map(len, found.names))
     with mpl.rc_context(STYLE):

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from ..curves import Curve
@@ -29,7 +29,7 @@ CHANGE_WORDS = {
 }
 MAP_CAPTION = (
     ". Maps: the role that most seeds give a head, paler where they disagree, grey where none leads; above, share of"
-    " the heads with each role, facilitation · irrelevance · interference"
+    " the heads with a score of at least one half, facilitation · irrelevance · interference"
 )
 CURVE_WIDTH, MAP_WIDTH, ROW_HEIGHT = 3.1, 1.75, 2.3
 
@@ -58,7 +58,8 @@ def draw_roles(rows: Sequence[Sequence[Cell]], title: str = "") -> Figure:
                 ax.remove()
             _share_scale(curve_axes[: len(row)], [curve for _, curves in row for curve in curves])
             words = CHANGE_WORDS.get(row[0][1][0].metric, row[0][1][0].metric)
-            curve_axes[0].set_ylabel(f"{row[0][1][0].title}\n{words}")
+            row_title = "\n".join(wrap(row[0][1][0].title, 26))
+            curve_axes[0].set_ylabel(f"{row_title}\n{words}")
         orders = [curve.order for curve in rows[0][0][1]]
         lines = [(_line(order), ROLE_WORDS[order]) for order in orders]
         handles, labels = zip(*lines, *([(Patch(color=UNCLEAR_COLOUR), "unclear")] if maps else []), strict=True)
@@ -116,22 +117,39 @@ def _draw_map(ax: Axes, roles: HeadRoles, name: str, bottom: bool) -> None:
     ax.grid(which="minor", color="white", linewidth=0.4)
     ax.tick_params(which="minor", length=0)
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     ax.set_ylabel("Layer")
     if bottom:
         ax.set_xlabel("Head")
     for spine in ax.spines.values():
         spine.set_visible(False)
-    shares = votes.mean((1, 2))
-    start = -0.5
-    for role, share in zip(ROLES, shares, strict=True):
-        length = heads * share
-        ax.barh(layers + 0.04 * layers, length, 0.05 * layers, left=start, color=ROLE_COLOURS[role], clip_on=False)
-        start += length
-    words = " · ".join(f"{share:.0%}".replace("%", " %") for share in shares)
-    ax.text(heads / 2 - 0.5, layers + 0.09 * layers, words, ha="center", va="bottom", fontsize=7)
+    _draw_shares(ax, roles, heads)
     ax.set_xlim(-0.5, heads - 0.5)
     ax.set_ylim(-0.5, layers - 0.5)
     ax.set_title(name, loc="left", pad=25)
+
+
+def _draw_shares(ax: Axes, roles: HeadRoles, heads: int) -> None:
+    """A bar above the map, as long as all heads; where roles overlap, their lengths are scaled down to it."""
+    shares = {role: by["mean"] for role, by in roles.shares().items()}
+    scale = heads / max(sum(shares.values()), 1.0)
+    above = ax.get_xaxis_transform()  # heads across, shares of the map's height upward
+    start = -0.5
+    for role, share in shares.items():
+        ax.add_patch(
+            Rectangle(
+                (start, 1.03),
+                share * scale,
+                0.05,
+                color=ROLE_COLOURS[role],
+                linewidth=0,
+                transform=above,
+                clip_on=False,
+            )
+        )
+        start += share * scale
+    words = " · ".join(f"{share:.0%}".replace("%", " %") for share in shares.values())
+    ax.text(heads / 2 - 0.5, 1.1, words, transform=above, ha="center", va="bottom", fontsize=7)
 
 
 def _caption(rows: Sequence[Sequence[Cell]]) -> str:

@@ -127,7 +127,7 @@ def score(
     from ..progress import progress_bar
     from ..provenance import provenance
     from ..tasks.examples import pairs_only
-    from .gate_fit import Fit
+    from .gate_fit import checked_fit
     from .result import EdgeScores, HeadScores
 
     chosen = method_named(method)
@@ -154,7 +154,7 @@ def score(
         model, fill, examples=examples, reference=examples, side=side, seed=seed, max_tokens=max_tokens
     )
     graph = find_graph(model, readers) if chosen.units == "edges" else None
-    edges, updates = 0 if graph is None else graph.n_edges, (fit or Fit()).forwards(len(examples)) // len(examples)
+    edges, updates = 0 if graph is None else graph.n_edges, checked_fit(fit).forwards(len(examples)) // len(examples)
     cost = chosen.forwards(model.head_count, steps, edges, updates) * len(examples)
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · {method}")

@@ -25,7 +25,7 @@ from ..progress import progress_bar
 from ..provenance import provenance
 from ..results import load_result, save_result
 from ..tasks.examples import Example, Task
-from .gate_fit import Fit, Fitter, Objective, Stage
+from .gate_fit import Fit, Fitter, Objective, Stage, checked_fit
 from .result import HeadScores
 
 FLOOR = -5.0
@@ -86,7 +86,7 @@ def fit_contrast(
     - `pull`: λ with its sign; it takes the place of the fit's own.
     - the others are those of `fit_roles`; one stage is fitted, without the rates of a pull, as the paper does.
     """
-    fit = replace(fit or Fit(), pull=pull)
+    fit = replace(checked_fit(fit), pull=pull)
     require_seed(seed)
     kept: Sequence[Example] = retain.split("train")
     gone: Sequence[Example] = forget.split("train")

@@ -67,8 +67,19 @@ class Fit:
 
     def __post_init__(self) -> None:
         for name, least in (("seeds", 1), ("updates", 1), ("batch", 1), ("patience", 0)):
-            if getattr(self, name) < least:
-                raise HeadcountError(f"A fit needs {name} of at least {least}; this is {getattr(self, name)}.")
+            value = getattr(self, name)
+            if type(value) is not int or value < least:
+                raise HeadcountError(f"A fit needs {name} of at least {least}, a whole number; this is {value!r}.")
+        for name in ("free_rate", "pulled_rate"):
+            rates = getattr(self, name)
+            if not (isinstance(rates, tuple) and len(rates) == 2 and all(_positive(rate) for rate in rates)):
+                raise HeadcountError(
+                    f"{name} is two learning rates above 0, the first and the last; this is {rates!r}."
+                )
+        if not (isinstance(self.pull, int | float) and math.isfinite(self.pull) and self.pull):
+            raise HeadcountError(f"The pull of a fit must be a number other than 0; this is {self.pull!r}.")
+        if not _positive(self.clamp):
+            raise HeadcountError(f"The clamp of a fit must be a number above 0; this is {self.clamp!r}.")
 
     def facts(self) -> dict[str, Any]:
         """For JSON."""
@@ -83,9 +94,20 @@ class Fit:
         return first + (last - first) * update / max(self.updates - 1, 1)
 
 
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value) and value > 0
+
+
 QUICK = Fit(2, 25, 4, free_rate=(0.5, 0.2), pulled_rate=(0.7, 0.3), pull=0.5)
 """Enough to see which heads matter most, not to publish: few updates of small batches, so larger steps, and a stronger
 pull against the noise of the gradient."""
+
+
+def checked_fit(fit: Fit | None) -> Fit:
+    """The fit asked for, or the paper's."""
+    if fit is not None and not isinstance(fit, Fit):
+        raise HeadcountError(f"fit must be a headcount.Fit, such as headcount.QUICK; this is {fit!r}.")
+    return fit or Fit()
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from ..models import Model
 from ..progress import progress_bar
 from ..provenance import provenance
 from ..tasks.examples import Example, Task
-from .gate_fit import Fit, Fitter, Objective, Stage
+from .gate_fit import Fit, Fitter, Objective, Stage, checked_fit
 from .method import Settings
 from .roles import HeadRoles
 
@@ -51,7 +51,7 @@ def fit_roles(
     - `advance`, `note`: told how many prompts have been run, and how the loss stands. Without them a bar is shown in a
       terminal.
     """
-    fit = fit or Fit()
+    fit = checked_fit(fit)
     require_seed(seed)
     examples = task.split("train")
     filler = Filler.prepare(model, fill, examples=examples, reference=examples, seed=seed, max_tokens=max_tokens)
@@ -72,7 +72,7 @@ def gating(model: Model, examples: Sequence[Example], settings: Settings) -> Ten
     """The scoring method: F - N = G+ + G- - 1 of every seed, [seed, layer, head]."""
     gates, _ = _three_stages(
         Fitter.prepare(
-            model, _objective(examples), settings.fit or Fit(), settings.filler, seed=settings.seed,
+            model, _objective(examples), checked_fit(settings.fit), settings.filler, seed=settings.seed,
             max_tokens=settings.max_tokens, advance=settings.advance, note=settings.note,
         )
     )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from ..circuits.fills import check_cut
 from ..curves import Curve, Mode
-from ..cuts import Fill
+from ..cuts import Fill, check_fill
 from ..graph import Readers
 from ..measure import MAX_TOKENS
 from ..memory import Sizes, plan_circuits, plan_scores, show_bytes
@@ -51,6 +51,7 @@ class KeptWork:
     def say_forecast(self, quiet: bool) -> None:
         """What edges will need, or an error before anything runs where one prompt is too large."""
         if self.panel.units != "edges":
+            check_fill(self.panel.fill, self.task.train)
             return
         readers, device = cast(Readers, self.panel.readers), self.model.device
         sizes = Sizes.of_model(self.model, readers)

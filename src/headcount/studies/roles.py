@@ -1,10 +1,10 @@
 """The study of roles: gates fitted on train, heads ablated by role on test."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from ..curves import Curve
-from ..cuts import Fill
+from ..cuts import Fill, check_fill
 from ..errors import HeadcountError
 from ..measure import MAX_TOKENS
 from ..models import Model
@@ -17,24 +17,25 @@ from ..tasks.examples import Example, Task
 from .jobs import Job, Ledger, PanelResult, array_digest, job_of
 from .spec import RolesPanel
 
+METRICS = ("log_prob", "log_prob_per_token")
+
 
 def check_roles(panel: RolesPanel) -> None:
     """What can be known to be wrong before a model is loaded."""
     Fill.parse(panel.fill)
     fit_of(panel)
+    if panel.metric not in METRICS:
+        raise HeadcountError(
+            f"The metric of a study of roles is one of {', '.join(METRICS)}; this is {panel.metric!r}."
+        )
+    if isinstance(panel.ks, str):
+        raise HeadcountError(f"The ks of a study of roles are a list of whole numbers; this is {panel.ks!r}.")
 
 
 def fit_of(panel: RolesPanel) -> Fit:
-    free, pulled = (
-        _two(rate, name) for name, rate in (("free_rate", panel.free_rate), ("pulled_rate", panel.pulled_rate))
-    )
+    # `Fit` says what is wrong with its rates.
+    free, pulled = cast(tuple[float, float], panel.free_rate), cast(tuple[float, float], panel.pulled_rate)
     return Fit(panel.seeds, panel.updates, panel.batch, free, pulled, panel.pull, patience=panel.patience)
-
-
-def _two(rate: tuple[float, ...], name: str) -> tuple[float, float]:
-    if len(rate) != 2 or min(rate) <= 0:
-        raise HeadcountError(f"{name} is two learning rates above 0, the first and the last; this is {list(rate)}.")
-    return float(rate[0]), float(rate[1])
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ class RolesWork:
     """Not asked here: how much runs at once is fixed."""
 
     def say_forecast(self, quiet: bool) -> None:
-        """Gates need no more than a few hundred prompts' activations."""
+        """Gates need no more than a few hundred tokens' activations; but the fill may need pairs."""
+        check_fill(self.panel.fill, self.task.train)
 
     def run(self, bar: Bar, ledger: Ledger) -> PanelResult:
         roles = self.roles(bar, ledger)

@@ -113,6 +113,6 @@ def pairs_only(examples: Sequence[Example], what: str) -> tuple[Pair, ...]:
     if len(found) < len(examples):
         raise HeadcountError(
             f"{what} needs a counterfactual prompt for every prompt, and this task has prompts with a target only."
-            " Use a task of pairs such as ioi; for heads, another fill (zero, mean) or method will do."
+            " Use a task of pairs such as ioi; or, for heads, the fill zero or mean (--fill zero) or another method."
         )
     return found
