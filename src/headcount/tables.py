@@ -58,9 +58,9 @@ def print_table(header: tuple[str, ...], rows: "Sequence[tuple[str, ...]]") -> N
     table = Table(*header, box=SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*row)
-    console = Console()
     # A pipe has no width of its own; let the table have what it needs there.
-    console.print(table, width=None if console.is_terminal else 200)
+    console = Console() if Console().is_terminal else Console(width=200)
+    console.print(table)
 
 
 def print_roles(result: "StudyResult") -> None:
@@ -71,7 +71,7 @@ def print_roles(result: "StudyResult") -> None:
     print(
         "Share of the heads with a score of at least one half (in every fit, in any); how the fits agree (Spearman of"
     )
-    print("helps minus hurts); and the whole model's log-probability of a target token and accuracy:")
+    print("of helps minus hurts); and the whole model's log-probability of a target token and accuracy:")
     many = len({cell["model"] for cell in cells}) > 1
     rows = []
     for cell in cells:
