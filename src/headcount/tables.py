@@ -68,10 +68,9 @@ def print_roles(result: "StudyResult") -> None:
     cells = result.summary["cells"]
     first = cells[0]
     print(f"\n{first['seeds']} fits of causal head gating each; fill {first['fill']}, base {first['base']}.")
-    print(
-        "Share of the heads with a score of at least one half (in every fit, in any); how the fits agree (Spearman of"
-    )
-    print("of helps minus hurts); and the whole model's log-probability of a target token and accuracy:")
+    print("Share of the heads with a score of at least one half (in every fit, in any);")
+    print("agree: rank correlation between fits, of helps minus hurts;")
+    print("log P, right: the whole model's log-probability of a target token, and its accuracy.")
     many = len({cell["model"] for cell in cells}) > 1
     rows = []
     for cell in cells:
