@@ -13,6 +13,7 @@ from families import FAMILIES, prompts, random_task, tiny
 from headcount.cuts import Filler, Filling, cut_heads
 from headcount.scores import gate_fit
 from headcount.scores.checkpoint import Checkpoint
+from headcount.scores.contrast import contrast_loss
 from headcount.scores.gate_fit import Fit, Fitter, Objective, Stage, minibatch
 
 LONG = hc.QUICK  # a few seconds on the planted model
@@ -341,6 +342,14 @@ def two_tasks(model):
 
     with torch.no_grad():
         return (hc.Task(name, name, "log_prob", answered(seed), answered(seed)) for name, seed in (("r", 1), ("f", 2)))
+
+
+def test_forgetting_ends_at_the_floor_and_retaining_does_not():
+    log_probs = torch.tensor([[-1.0, -2.0], [-1.0, -9.0]], requires_grad=True)
+    loss = contrast_loss(log_probs)
+    loss.sum().backward()
+    assert loss.tolist() == [1.0 - 1.0, 1.0 - 5.0]
+    assert log_probs.grad.tolist() == [[-1, 1], [-1, 0]]
 
 
 def test_contrastive_gates_keep_one_task_and_forget_another():

@@ -1,9 +1,12 @@
 """Contrastive head gating (Nam et al. 2025, equation 2): gates that keep one way of asking and forget another.
 
-    loss = mean over (R, F) of max(log P(y_F | x_F) - log P(y_R | x_R), -5)  -  λ · mean over heads of clamp(θ, -4, 4)
+    loss = mean over (R, F) of [ -log P(y_R | x_R) + max(log P(y_F | x_F) - log P(y_R | x_R), -5) ]
+           - λ · mean over heads of clamp(θ, -4, 4)
 
-R is what is to be retained, F what is to be forgotten; log-probabilities are per token. Once the forgotten target is e⁵
-times less probable than the retained one there is nothing more to gain. The sign of λ is the user's: with λ > 0 only
+R is what is to be retained, F what is to be forgotten; log-probabilities are per token, and the second log P(y_R) is
+held fixed. Above the floor the gradient is that of the paper's difference, log P(y_F) - log P(y_R). Once the forgotten
+target is e⁵ times less probable than the retained one, forgetting ends and retaining goes on; a floor under the whole
+difference, as the equation may be read, would let both fall together. The sign of λ is the user's: with λ > 0 only
 heads that have to go are shut (the reading that fits the paper's text), with λ < 0 only heads that have to stay are
 open (what its appendix prints).
 """
@@ -16,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ..cuts import Filler
 from ..errors import require_seed
@@ -29,6 +33,12 @@ from .gate_fit import Fit, Fitter, Objective, Stage, checked_fit
 from .result import HeadScores
 
 FLOOR = -5.0
+
+
+def contrast_loss(log_probs: Tensor) -> Tensor:
+    """[group, (retain, forget)] -> [group]."""
+    retain, forget = log_probs.unbind(1)
+    return -retain + (forget - retain.detach()).clamp(min=FLOOR)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +101,7 @@ def fit_contrast(
     kept: Sequence[Example] = retain.split("train")
     gone: Sequence[Example] = forget.split("train")
     groups = list(zip(kept, gone, strict=False))
-    objective = Objective(groups, lambda log_probs: (log_probs[:, 1] - log_probs[:, 0]).clamp(min=FLOOR))
+    objective = Objective(groups, contrast_loss)
     both = (*kept, *gone)
     filler = Filler.prepare(model, fill, examples=both, reference=both, seed=seed, max_tokens=max_tokens)
     with progress_bar(2 * fit.forwards(len(groups), stages=1), quiet=advance is not None) as bar:
