@@ -38,7 +38,7 @@ def test_every_module_has_its_place():
 def test_nothing_is_unpickled_and_no_remote_code_is_trusted():
     for path in SOURCE.rglob("*.py"):
         text = path.read_text()
-        for word in ("import pickle", "pickle.", "torch.load(", "trust_remote_code=True", "shell=True"):
+        for word in ("pickle", "torch.load(", "trust_remote_code=True", "shell=True"):
             assert word not in text, f"{path.name} has {word}"
 
 

@@ -1,7 +1,8 @@
 """How far scores of the same heads agree: between methods, and between the seeds of one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import HeadcountError
-from .results import load_result, save_result
+from .results import save_result
 from .scores.contrast import ContrastGates
 from .scores.result import HeadScores, Order
 from .scores.roles import HeadRoles
@@ -77,15 +78,19 @@ def compare_scores(
     if wrong := [k for k in ks if not 1 <= k <= heads]:
         raise HeadcountError(f"k must lie between 1 and the {heads} heads; {wrong[0]} does not.")
     values = np.stack([_compared(entry.values, by) for entry in scores])
-    within = [
-        np.stack([_compared(sample, by) for sample in entry.by_pair]) if entry.samples == "seeds" else None
-        for entry in scores
-    ]
     return Comparison(
         tuple(names) or _names(scores), by, spearman(values), {k: jaccard(values, k) for k in ks},
-        tuple(None if own is None else _mean_of_pairs(spearman(own)) for own in within),
-        tuple(None if own is None else _mean_of_pairs(jaccard(own, ks[0])) for own in within),
+        tuple(seed_agreement(entry, by, spearman) for entry in scores),
+        tuple(seed_agreement(entry, by, partial(jaccard, k=ks[0])) for entry in scores),
     )  # fmt: skip
+
+
+def seed_agreement(scores: HeadScores, by: Order, measure: Callable[[Floats], Floats]) -> float | None:
+    """Mean of a measure over pairs of seeds; none where a score has fewer than two."""
+    if scores.samples != "seeds" or len(scores.by_pair) < 2:
+        return None
+    matrix = measure(np.stack([_compared(sample, by) for sample in scores.by_pair]))
+    return float(matrix[np.triu_indices(len(matrix), 1)].mean())
 
 
 def load_scores(folder: str | Path) -> HeadScores:
@@ -97,7 +102,6 @@ def load_scores(folder: str | Path) -> HeadScores:
             scores: HeadScores = found.scores()
             return scores
     if (folder / "edge-scores.json").exists():
-        load_result(folder, "edge-scores")
         raise HeadcountError(f"The folder {folder} holds scores of edges, and scores of heads are wanted.")
     return HeadScores.load(folder)
 
@@ -129,12 +133,6 @@ def _ranks(row: Floats) -> Floats:
 def _compared(values: Floats, by: Order) -> Floats:
     flat = values.ravel()
     return np.abs(flat) if by == "absolute" else flat
-
-
-def _mean_of_pairs(matrix: Floats) -> float | None:
-    if len(matrix) < 2:
-        return None
-    return float(matrix[np.triu_indices(len(matrix), 1)].mean())
 
 
 def _names(scores: Sequence[HeadScores]) -> tuple[str, ...]:

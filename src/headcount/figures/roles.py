@@ -136,17 +136,8 @@ def _draw_shares(ax: Axes, roles: HeadRoles, heads: int) -> None:
     above = ax.get_xaxis_transform()  # heads across, shares of the map's height upward
     start = -0.5
     for role, share in shares.items():
-        ax.add_patch(
-            Rectangle(
-                (start, 1.03),
-                share * scale,
-                0.05,
-                color=ROLE_COLOURS[role],
-                linewidth=0,
-                transform=above,
-                clip_on=False,
-            )
-        )
+        look: Any = {"color": ROLE_COLOURS[role], "linewidth": 0, "transform": above, "clip_on": False}
+        ax.add_patch(Rectangle((start, 1.03), share * scale, 0.05, **look))
         start += share * scale
     words = " · ".join(f"{share:.0%}".replace("%", " %") for share in shares.values())
     ax.text(heads / 2 - 0.5, 1.1, words, transform=above, ha="center", va="bottom", fontsize=7)

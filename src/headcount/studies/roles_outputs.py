@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..cache import write_file
-from ..comparison import compare_scores
+from ..comparison import seed_agreement, spearman
 from ..curves import Curve
 from ..figures import draw_roles, save_figure
 from ..results import csv_text
-from ..scores.roles import ROLES, HeadRoles, Role
+from ..scores.roles import ROLES, HeadRoles
 from .jobs import PanelResult
 from .outputs import file_name, rounded, write_common
 from .spec import Study
@@ -41,17 +41,13 @@ def _cell(roles: HeadRoles, curves: Sequence[Curve]) -> dict[str, Any]:
         "task": first.task, "model": first.model, "heads": first.total, "seeds": roles.seeds, "base": first.base,
         "fill": first.fill, "metric": first.metric, "test_examples": first.pairs, "whole_model": whole,
         "shares": {role: {how: rounded(v) for how, v in by.items()} for role, by in roles.shares().items()},
-        "seed_agreement": {role or "gating": rounded(_seed_agreement(roles, role)) for role in (None, *ROLES)},
+        "seed_agreement": {
+            role or "gating": rounded(seed_agreement(roles.scores(role), "signed", spearman)) for role in (None, *ROLES)
+        },
         "updates": [int(n) for n in np.isfinite(roles.losses).any(2).sum(1)],
         "curves": {curve.order: _facts(curve) for curve in curves},
         "words": words_of(curves),
     }  # fmt: skip
-
-
-def _seed_agreement(roles: HeadRoles, role: Role | None) -> float | None:
-    """Mean rank correlation between seeds, of a role's score or of F - N."""
-    scores = roles.scores(role)
-    return compare_scores([scores, scores], by="signed").seed_spearman[0]
 
 
 def _facts(curve: Curve) -> dict[str, Any]:

@@ -79,7 +79,7 @@ awake: asleep; dead: alive; sink: float; remember: forget; always: never; questi
 """,
     "What is {} made of?": """
 bread: flour, popcorn: corn, cheese: milk, an omelet: eggs, chocolate: cocoa beans; wine: grapes, cider: apples;
-ketchup: tomatoes, guacamole: avocados, a pickle: cucumber; a french fry: potato; a window pane: glass,
+ketchup: tomatoes, guacamole: avocados, sauerkraut: cabbage; a french fry: potato; a window pane: glass,
 a wedding ring: gold, an old cannon: iron, a white statue in a temple: marble, a brick: baked clay,
 a castle on the beach: sand, a road surface: asphalt; a thick sweater: wool, a pair of jeans: cotton, a belt: leather,
 a car tire: rubber; a page in a book: paper, a campfire: burning wood, a cigar: tobacco, the nest of a crow: twigs,
