@@ -1,0 +1,97 @@
+"""A question with its right answers, and sets of them in three splits."""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, field
+
+from ...errors import HeadcountError, did_you_mean
+
+FUNCTIONS = (
+    "retrieval", "knowledge-recall", "semantic-understanding", "syntactic-understanding", "math-calculation",
+    "inference", "logical-reasoning", "decision-making",
+)  # fmt: skip
+"""The cognitive functions of CogQA (Cognitive Mirrors, arXiv 2512.10978): four of low level, four of high level."""
+
+
+@dataclass(frozen=True)
+class Question:
+    function: str
+    template: str
+    """A short name of its template. Questions that share one stand in one split."""
+    text: str
+    """The whole question, with the passage where there is one."""
+    answer: str
+    accepted: tuple[str, ...] = ()
+    """Other right answers. Whether letters are small or capital does not count."""
+
+
+@dataclass(frozen=True)
+class QuestionSet:
+    """Questions to fit on, to rank heads on, and to measure on."""
+
+    name: str
+    train: tuple[Question, ...] = field(repr=False)
+    validation: tuple[Question, ...] = field(repr=False)
+    test: tuple[Question, ...] = field(repr=False)
+    skipped: dict[str, int] = field(default_factory=dict)
+    """Why entries of a file are not here -> how many."""
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """Of all splits, train first."""
+        return (*self.train, *self.validation, *self.test)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Those that every split has questions of."""
+        sides = [{question.function for question in side} for side in (self.train, self.validation, self.test)]
+        return tuple(function for function in FUNCTIONS if all(function in side for side in sides))
+
+    @property
+    def fingerprint(self) -> str:
+        text = repr([tuple(map(astuple, side)) for side in (self.train, self.validation, self.test)])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def require(self, function: str) -> str:
+        """The name of a function as it is written here, or an error that lists those there are."""
+        name = function_name(function)
+        if name not in self.functions:
+            where = "" if name not in FUNCTIONS else f" The set {self.name} has too few questions of it."
+            raise HeadcountError(
+                f"There is no function {function!r} to ask for.{where}{did_you_mean(name, self.functions)}"
+            )
+        return name
+
+    def limited(self, each: int) -> "QuestionSet":
+        """At most so many questions of each function in each split, the first ones; 0 for all."""
+        if not each:
+            return self
+        sides = (_first(side, each) for side in (self.train, self.validation, self.test))
+        return QuestionSet(self.name, *sides, skipped=self.skipped)
+
+
+def function_name(label: str) -> str:
+    """`Decision-making`, `Math Calculation` as they are written here: `decision-making`, `math-calculation`."""
+    return re.sub(r"[\s_-]+", "-", label.strip().lower())
+
+
+def function_title(function: str) -> str:
+    """For figures: `Math Calculation`."""
+    return " ".join(word.capitalize() for word in function.split("-"))
+
+
+def _first(side: Iterable[Question], each: int) -> tuple[Question, ...]:
+    seen: Counter[str] = Counter()
+    kept = []
+    for question in side:
+        seen[question.function] += 1
+        if seen[question.function] <= each:
+            kept.append(question)
+    return tuple(kept)
+
+
+def of_function(side: Sequence[Question], function: str) -> list[int]:
+    """The places of a function's questions."""
+    return [place for place, question in enumerate(side) if question.function == function]

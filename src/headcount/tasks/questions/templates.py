@@ -1,0 +1,216 @@
+"""Three kinds of templates: tables of rows, stories with slots to fill, and sums."""
+
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import add, floordiv, mul, sub
+from typing import Protocol
+
+# What the slots of stories are filled with. Of every five words three are for train, one is for validation and one for
+# test. No word begins with a vowel where "a" may stand in front of it.
+WORDS = {
+    "name": """
+Anna Ben Clara David Emma, Frank Grace Henry Ivy Jack, Kate Leo Mary Nick Olivia, Paul Rosa Sam Tina Victor,
+Alice Bob Carol Daniel Ella, George Helen Ian Julia Kevin, Laura Martin Nina Oscar Peter, Rita Simon Tom Vera Walter,
+Lucy Max Nora Adam Sofia
+""",
+    "town": """
+Boston Denver Dallas Chicago Miami, Paris London Rome Madrid Vienna, Oslo Dublin Lisbon Athens Berlin,
+Cairo Lima Delhi Tokyo Sydney
+""",
+    "thing": """
+bag ball book cup key, hat lamp coin ring map, clock candle spoon vase shirt, bottle basket pillow ticket notebook
+""",
+    "room": """
+kitchen garage bedroom cellar garden, bathroom hallway barn library shed, nursery pantry stable workshop basement
+""",
+    "pet": "dog cat horse rabbit parrot, cow duck goat pig sheep, turtle hamster pony goose donkey",
+    "job": """
+teacher doctor baker farmer nurse, pilot singer lawyer dentist plumber, painter writer driver butcher waiter,
+tailor gardener carpenter judge sailor
+""",
+    "ride": "bus train taxi tram ferry, bike boat plane car subway, scooter van truck motorbike helicopter",
+    "trait": "tall rich kind happy brave, clever funny shy tired hungry, strong polite lazy honest busy",
+    "look": "small big heavy old new, cheap wet clean ugly pretty, dry dusty tiny dirty strange",
+    "verb": "found dropped sold hid moved, bought carried lost lifted kept, took wanted brought touched stole",
+}
+# The same for the slots of a single split, which gets all the words.
+WORDS_OF_ONE_SPLIT = {
+    "color": "red blue green yellow black white brown purple orange pink",
+    "cafe": "cafe bakery bistro kiosk restaurant canteen diner hotel",
+    "food": "soup pizza rice bread cheese cake pasta salad fish chicken",
+    "sport": "tennis soccer hockey golf chess basketball volleyball baseball rugby cricket",
+    "instrument": "piano violin cello flute trumpet guitar harp banjo clarinet",
+}
+SPLITS = {"train": (0, 1, 2), "validation": (3,), "test": (4,)}
+NUMBERS = range(2, 62)
+"""What {number1}, {number2}, … stand for; dealt out to the splits like the words."""
+STEPS = range(5, 65, 5)
+"""What {up1}, {up2}, … stand for, in rising order; so do {rise1}, {rise2}, …"""
+
+OPERATIONS: dict[str, Callable[[int, int], int]] = {"+": add, "-": sub, "*": mul, "/": floordiv, "max": max, "min": min}
+SMALL_NUMBERS = """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
+nineteen
+""".split()
+TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+
+
+@dataclass(frozen=True)
+class Draft:
+    text: str
+    answer: str
+    accepted: tuple[str, ...]
+
+
+class Template(Protocol):
+    def draw(self, count: int, split: str, rng: random.Random) -> list[Draft]:
+        """So many different questions, with the words of a split."""
+
+
+Templates = Mapping[str, Mapping[str, Template]]
+"""The templates of one function: split -> name -> template."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One question for many things. Rows are set apart by semicolons: "thing: answer = other right answer / wrong /
+    wrong". The thing goes where the question has {}, and the right answer and the wrong ones go to {options}."""
+
+    ask: str
+    rows: str
+    articles: bool = False
+    """Whether the answers are nouns that may have an article."""
+
+    def draw(self, count: int, split: str, rng: random.Random) -> list[Draft]:
+        rows = [" ".join(row.split()).rpartition(": ") for row in self.rows.split(";")]
+        return [
+            _draft(self.ask.replace("{}", thing), answers, turn, self.articles, rng)
+            for turn, (thing, _, answers) in enumerate(rng.sample(rows, count))
+        ]
+
+
+@dataclass(frozen=True)
+class Story:
+    """A text with slots such as {name1} and {name2}, an arrow and the answer, written as in a table. The variants are
+    set apart by bars and take turns. Sentences in square brackets, set apart by plus signs, come in random order."""
+
+    variants: str
+    articles: bool = False
+
+    def draw(self, count: int, split: str, rng: random.Random) -> list[Draft]:
+        variants = [" ".join(variant.split()) for variant in self.variants.split("|")]
+        found: dict[str, Draft] = {}
+        while len(found) < count:
+            turn, number = divmod(len(found), len(variants))
+            text, answers = _fill(_mix(variants[number], rng), split, rng).split(" -> ")
+            draft = _draft(text, answers, turn + number, self.articles, rng)
+            found[draft.text] = draft
+        return list(found.values())
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A story with the numbers {a}, {b} and {c}, and how to work out the answer, step by step from the left."""
+
+    ask: str
+    steps: str
+    numbers: tuple[range, ...]
+
+    def draw(self, count: int, split: str, rng: random.Random) -> list[Draft]:
+        found: dict[tuple[int, ...], Draft] = {}
+        while len(found) < count:
+            values = tuple(rng.choice(numbers) for numbers in self.numbers)
+            result = _work_out(self.steps, dict(zip("abc", values, strict=False)))
+            if result is not None and len(set(values)) == len(values):
+                text = self.ask
+                for letter, value in zip("abc", values, strict=False):
+                    text = text.replace(f"{{{letter}}}", str(value))
+                found[values] = _draft(_fill(text, split, rng), str(result), 0, False, rng)
+        return list(found.values())
+
+
+def pool(kind: str, split: str) -> list[str]:
+    """The words of a kind that are for a split."""
+    if kind in WORDS_OF_ONE_SPLIT:
+        return WORDS_OF_ONE_SPLIT[kind].split()
+    if kind == "number":
+        words = [str(number) for number in NUMBERS]
+    else:
+        words = [word for row in WORDS[kind].split(",") for word in row.split()]
+    return [word for place, word in enumerate(words) if place % 5 in SPLITS[split]]
+
+
+def number_word(number: int) -> str:
+    """A number up to 100 in words."""
+    if number < 20:
+        return SMALL_NUMBERS[number]
+    if number == 100:
+        return "one hundred"
+    tens, ones = divmod(number, 10)
+    return TENS[tens - 2] + (f"-{SMALL_NUMBERS[ones]}" if ones else "")
+
+
+def _mix(text: str, rng: random.Random) -> str:
+    def mixed(found: re.Match[str]) -> str:
+        sentences = found[1].split(" + ")
+        return " ".join(rng.sample(sentences, len(sentences)))
+
+    return re.sub(r"\[(.+?)\]", mixed, text)
+
+
+def _fill(text: str, split: str, rng: random.Random) -> str:
+    """The text with words in its slots, different ones in different slots."""
+    slots = sorted(set(re.findall(r"\{([a-z]+)(\d)\}", text)))
+    for kind in sorted({kind for kind, _ in slots}):
+        digits = [digit for other, digit in slots if other == kind]
+        for digit, word in zip(digits, _words(kind, len(digits), split, rng), strict=True):
+            text = text.replace(f"{{{kind}{digit}}}", word)
+    return text
+
+
+def _words(kind: str, count: int, split: str, rng: random.Random) -> list[str]:
+    if kind in ("up", "rise"):
+        return [str(number) for number in sorted(rng.sample(STEPS, count))]
+    return rng.sample(pool(kind, split), count)
+
+
+def _work_out(steps: str, known: Mapping[str, int]) -> int | None:
+    """The result of "a + b - 2", or None where a step gives no whole number above zero."""
+    first, *rest = (known.get(word, word) for word in steps.split())
+    result = int(first)
+    for sign, word in zip(rest[::2], rest[1::2], strict=True):
+        number = int(word)
+        if sign == "/" and result % number:
+            return None
+        result = OPERATIONS[str(sign)](result, number)
+        if result <= 0:
+            return None
+    return result
+
+
+def _draft(text: str, answers: str, turn: int, articles: bool, rng: random.Random) -> Draft:
+    """A question with its options; the turn says where the right one stands."""
+    right, *wrong = answers.split(" / ")
+    answer, *others = right.split(" = ")
+    if wrong:
+        options = rng.sample(wrong, len(wrong))
+        options.insert(turn % (len(wrong) + 1), answer)
+        text = text.replace("{options}", f"{', '.join(options[:-1])} or {options[-1]}")
+    return Draft(text, answer, _accepted([answer, *others], articles))
+
+
+def _accepted(answers: Sequence[str], articles: bool) -> tuple[str, ...]:
+    """All right answers but the first: numbers also in words, nouns also with and without an article."""
+    accepted = list(answers)
+    for answer in answers:
+        if answer.isdigit():
+            word = number_word(int(answer))
+            accepted += [word, word.replace("-", " ")]
+        article, _, noun = answer.partition(" ")
+        if article in ("a", "an", "the"):
+            accepted += [noun, f"the {noun}"]
+        elif articles:
+            accepted += [f"{'an' if answer[0] in 'aeiou' else 'a'} {answer}", f"the {answer}"]
+    return tuple(dict.fromkeys(accepted))[1:]
