@@ -1,104 +1,182 @@
-"""Answers that a model writes by itself, greedily, while heads are cut.
+"""Answers that a model writes by itself, greedily, while its heads are changed.
 
-Hugging Face's own `generate` does the work, inside the hooks of `cuts`; prompts are padded on the left, and many cuts of
-the same prompts share a batch. Positions of a cut:
-
-    generated   from the last prompt token on: what the model read of the prompt is left alone (as published)
-    all         the prompt too
+Hugging Face's own `generate` does the work, inside the hooks of `cuts`. Prompts are padded on the left, and many
+changes of the same prompts share a batch. Where a change begins at the last prompt token, what comes before is read
+once.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, Self
 
 import torch
 from torch import Tensor
-from transformers import GenerationConfig
+from transformers import DynamicCache, GenerationConfig
 
-from .cuts import Filling, cut_heads
+from .cuts import Filling, cut_heads, push_heads
 from .errors import HeadcountError
-from .measure import MAX_TOKENS, Advance, silent
+from .measure import Advance, silent
 from .models import Model
 
+MAX_TOKENS = 8192
+"""Prompt tokens in a batch, of all changes together: enough rows to keep a processor busy at every step."""
+
 Where = Literal["generated", "all"]
+"""`generated`: from the last prompt token on, so that the prompt is read by the whole model (as published).
+`all`: the prompt too."""
+
+
+class Change(Protocol):
+    """Something done to heads, in several variants."""
+
+    @property
+    def positions(self) -> Where: ...
+
+    def __len__(self) -> int: ...
+
+    def part(self, first: int, last: int) -> Self: ...
+
+    def applied(self, model: Model) -> AbstractContextManager[None]:
+        """The rows of the batch are the same prompts once for each variant."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """Heads that are removed."""
+
+    keeps: Tensor
+    """[cut, layer, head], True for heads that are left alone."""
+    filling: Filling = Filling()  # noqa: RUF009
+    positions: Where = "generated"
+
+    def __len__(self) -> int:
+        return len(self.keeps)
+
+    def part(self, first: int, last: int) -> "Cuts":
+        return replace(self, keeps=self.keeps[first:last])
+
+    def applied(self, model: Model) -> AbstractContextManager[None]:
+        return cut_heads(model, self.keeps, self.filling, self.positions)
+
+
+@dataclass(frozen=True, eq=False)
+class Pushes:
+    """Directions that are added to heads."""
+
+    vectors: Tensor
+    """[push, layer, head, head size]."""
+    positions: Where = "generated"
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def part(self, first: int, last: int) -> "Pushes":
+        return replace(self, vectors=self.vectors[first:last])
+
+    def applied(self, model: Model) -> AbstractContextManager[None]:
+        return push_heads(model, self.vectors, self.positions)
+
+
+def no_change(model: Model) -> Cuts:
+    """The whole model."""
+    return Cuts(torch.ones(1, model.n_layers, model.n_heads, dtype=torch.bool))
 
 
 @torch.no_grad()
 def generate(
-    model: Model,
-    prompts: Sequence[Sequence[int]],
-    keeps: Tensor | None = None,
-    filling: Filling | None = None,
-    *,
-    positions: Where = "generated",
-    max_new_tokens: int = 32,
-    stop: Sequence[str] = (),
-    max_tokens: int = MAX_TOKENS,
-    advance: Advance = silent,
-) -> list[list[list[int]]]:
-    """Tokens behind each prompt, [cut][prompt][token]; without the token that ends a text, and without what follows a
-    stop string.
+    model: Model, prompts: Sequence[Sequence[int]], change: Change | None = None, *, max_new_tokens: int = 24,
+    stop: Sequence[str] = (), max_tokens: int = MAX_TOKENS, advance: Advance = silent,
+) -> list[list[list[int]]]:  # fmt: skip
+    """Token ids behind each prompt, [variant][prompt][token]; without the token that ends a text, and without what
+    follows the first stop string.
 
     **Arguments:**
 
-    - `keeps`: [cut, layer, head], True for heads that are left alone; None for the whole model, as one cut.
+    - `change`: `Cuts` or `Pushes`; None for the whole model, as one variant.
     - `max_tokens`: of prompts, in one batch.
+    - `advance`: is told how many answers have been written.
     """
-    if keeps is None:
-        keeps = torch.ones(1, model.n_layers, model.n_heads, dtype=torch.bool)
-    found: list[list[list[int]]] = [[[] for _ in prompts] for _ in keeps]
-    for indices in _batches(prompts, max_tokens):
-        at_once = max(max_tokens // (len(indices) * max(len(prompts[i]) for i in indices)), 1)
-        for first in range(0, len(keeps), at_once):
-            some = keeps[first : first + at_once]
-            rows = _run(
-                model, [prompts[i] for i in indices], some, filling or Filling(), positions, max_new_tokens, stop
-            )
+    asked: Change = no_change(model) if change is None else change
+    written: list[list[list[int]]] = [[[] for _ in prompts] for _ in range(len(asked))]
+    for places in _batches(prompts, max_tokens):
+        batch = _Prompts.of(model, [prompts[place] for place in places])
+        at_once = max(max_tokens // batch.ids.numel(), 1)
+        prefix = batch.read_prefix(model) if asked.positions == "generated" and len(asked) > 1 else None
+        for first in range(0, len(asked), at_once):
+            part = asked.part(first, first + at_once)
+            past = None if prefix is None else model.repeated_prefix(prefix, len(part))
+            rows = _write(model, batch, part, past, max_new_tokens, stop)
             for row, tokens in enumerate(rows):
-                cut, place = divmod(row, len(indices))
-                found[first + cut][indices[place]] = tokens
+                variant, place = divmod(row, len(places))
+                written[first + variant][places[place]] = tokens
             advance(len(rows))
-    return found
+    return written
 
 
-def _run(
-    model: Model, prompts: Sequence[Sequence[int]], keeps: Tensor, filling: Filling, positions: Where,
-    max_new_tokens: int, stop: Sequence[str],
-) -> list[list[int]]:  # fmt: skip
-    """The answers of one batch, cut by cut."""
-    ends = _end_tokens(model)
-    pad = ends[0] if ends else 0
-    width = max(map(len, prompts))
-    ids = torch.tensor([[pad] * (width - len(p)) + list(p) for p in prompts], device=model.device)
-    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=model.device)
+@dataclass(frozen=True)
+class _Prompts:
+    """A batch, padded on the left."""
+
+    ids: Tensor
+    mask: Tensor
+
+    @classmethod
+    def of(cls, model: Model, prompts: Sequence[Sequence[int]]) -> "_Prompts":
+        width, pad = max(map(len, prompts)), pad_token(model)
+        ids = [[pad] * (width - len(prompt)) + list(prompt) for prompt in prompts]
+        mask = [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts]
+        return cls(torch.tensor(ids, device=model.device), torch.tensor(mask, device=model.device))
+
+    def read_prefix(self, model: Model) -> Any:
+        """Keys and values of all but the last token of every prompt, which no variant can reach."""
+        if self.ids.shape[1] == 1:
+            return None
+        cache, mask = DynamicCache(config=model.hf.config), self.mask[:, :-1]
+        # As `generate` counts them: from 0 at the first real token. What padding gets is never looked at.
+        positions = (mask.cumsum(1) - 1).clamp(min=0)
+        base = model.hf.base_model
+        base(input_ids=self.ids[:, :-1], attention_mask=mask, position_ids=positions, past_key_values=cache)
+        return cache
+
+
+def _write(
+    model: Model, batch: _Prompts, change: Change, past: Any, max_new_tokens: int, stop: Sequence[str]
+) -> list[list[int]]:
+    """The answers of one batch, variant by variant."""
+    ends = end_tokens(model)
     config = GenerationConfig(
-        do_sample=False, num_beams=1, max_new_tokens=max_new_tokens, eos_token_id=ends or None, pad_token_id=pad
-    )
-    extra: dict[str, Any] = {"stop_strings": list(stop), "tokenizer": model.tokenizer} if stop else {}
-    with cut_heads(model, keeps, filling, positions):
+        do_sample=False, num_beams=1, max_new_tokens=max_new_tokens, eos_token_id=ends or None,
+        pad_token_id=pad_token(model), stop_strings=list(stop) or None,
+    )  # fmt: skip
+    with change.applied(model):
         made = model.hf.generate(
-            input_ids=ids.repeat(len(keeps), 1), attention_mask=mask.repeat(len(keeps), 1), generation_config=config,
-            **extra,
+            input_ids=batch.ids.repeat(len(change), 1), attention_mask=batch.mask.repeat(len(change), 1),
+            past_key_values=past, generation_config=config, tokenizer=model.tokenizer if stop else None,
         )  # fmt: skip
-    return [_trimmed(model, row, ends, stop) for row in made[:, width:].tolist()]
+    return [_trimmed(model, row, ends, stop) for row in made[:, batch.ids.shape[1] :].tolist()]
 
 
 def _trimmed(model: Model, tokens: list[int], ends: Sequence[int], stop: Sequence[str]) -> list[int]:
-    """Up to the end of the text, or to a stop string."""
-    length = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
-    tokens = tokens[:length]
-    if stop:
-        for count in range(1, len(tokens) + 1):
-            if any(word in model.tokenizer.decode(tokens[:count]) for word in stop):
-                return tokens[:count]
+    """Up to the token that ends a text, or to the one that completes a stop string."""
+    tokens = tokens[: next((place for place, token in enumerate(tokens) if token in ends), len(tokens))]
+    for count in range(1, len(tokens) + 1 if stop else 0):
+        if any(word in model.tokenizer.decode(tokens[:count]) for word in stop):
+            return tokens[:count]
     return tokens
 
 
-def _end_tokens(model: Model) -> list[int]:
+def end_tokens(model: Model) -> list[int]:
     """The tokens that end a text, by the model's own generation config, else by its tokenizer."""
     ends = model.hf.generation_config.eos_token_id
     if ends is None:
         ends = getattr(model.tokenizer, "eos_token_id", None)
     return [] if ends is None else list(ends) if isinstance(ends, list | tuple) else [int(ends)]
+
+
+def pad_token(model: Model) -> int:
+    """Any will do: padding is masked."""
+    return (end_tokens(model) or [0])[0]
 
 
 def _batches(prompts: Sequence[Sequence[int]], max_tokens: int) -> list[list[int]]:

@@ -22,3 +22,4 @@ from .heads import head_name as head_name
 from .heads import head_values as head_values
 from .heads import mix_inputs as mix_inputs
 from .heads import visit_heads as visit_heads
+from .push import push_heads as push_heads

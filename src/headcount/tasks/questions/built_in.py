@@ -39,4 +39,4 @@ def built_in_questions(seed: int = 0) -> QuestionSet:
                 side += [Question(function, name, draft.text, draft.answer, draft.accepted) for draft in drafts]
         random.Random(f"{seed} {split}").shuffle(side)
         sides[split] = tuple(side)
-    return QuestionSet("built-in", **sides)
+    return QuestionSet("built-in", sides["train"], sides["validation"], sides["test"])

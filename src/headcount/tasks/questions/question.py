@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 
 from ...errors import HeadcountError, did_you_mean
 
@@ -68,8 +68,8 @@ class QuestionSet:
         """At most so many questions of each function in each split, the first ones; 0 for all."""
         if not each:
             return self
-        sides = (_first(side, each) for side in (self.train, self.validation, self.test))
-        return QuestionSet(self.name, *sides, skipped=self.skipped)
+        train, validation, test = (_first(side, each) for side in (self.train, self.validation, self.test))
+        return replace(self, train=train, validation=validation, test=test)
 
 
 def function_name(label: str) -> str:

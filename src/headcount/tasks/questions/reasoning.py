@@ -145,7 +145,7 @@ does not eat meat: bean stew / beef stew / roast chicken; must not have milk: an
 is very thirsty: a glass of water / a dry biscuit / salted nuts;
 must not eat nuts: a pear / peanut butter / almond cake; is cold and wants to warm up: hot tea / iced water / cold milk;
 has a toothache and cannot chew: warm soup / a raw carrot / hard nuts;
-does not eat fish: lentil soup / salmon soup / fried trout; wants something sweet: honey cake / pickles / salted chips;
+does not eat fish: lentil soup / salmon soup / fried trout; wants something sweet: honey cake / olives / salted chips;
 must not have sugar: fried eggs / candy / sweet cake; does not like onions: tomato salad / onion soup / onion rings;
 hates hot spices: plain rice / hot chili / pepper soup;
 wants a cold drink on a hot day: iced lemonade / hot cocoa / hot soup
