@@ -7,9 +7,10 @@ import headcount
 
 SOURCE = Path(headcount.__file__).parent
 ORDER = (
-    "errors", "cache", "progress", "results", "graph", "models", "tasks", "provenance", "metrics", "cuts", "memory",
-    "measure", "circuits", "curves", "scores", "units", "sweeps", "role_sweeps", "comparison", "figures",
-    "selfcheck", "studies", "tables", "cli",
+    "errors", "cache", "progress", "results", "comet", "graph", "models", "tasks", "provenance", "metrics",
+    "text_metrics", "cuts", "memory", "measure", "generation", "answers", "circuits", "curves", "scores", "units",
+    "sweeps", "role_sweeps", "comparison", "probing", "masking", "steering", "figures", "selfcheck", "studies",
+    "tables", "cli",
 )  # fmt: skip
 
 

@@ -22,6 +22,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+comet_app = typer.Typer(help="COMET, which compares answers, in an environment of its own.", no_args_is_help=True)
+app.add_typer(comet_app, name="comet")
 tasks_app = typer.Typer(help="List tasks and look at their examples.", no_args_is_help=True)
 app.add_typer(tasks_app, name="tasks")
 
@@ -30,13 +32,21 @@ ModelArgument = Annotated[str, typer.Argument(help="A named model (smollm2), a l
 
 @app.command()
 def run(
-    study: Annotated[str, typer.Argument(help="A bundled study (heads-kept, edges-kept, head-roles) or a TOML file.")],
+    study: Annotated[
+        str,
+        typer.Argument(help="A bundled study (heads-kept, edges-kept, head-roles, masked-heads) or a TOML file."),
+    ],
     model: Annotated[list[str] | None, typer.Option(help="Model to run on; may be given again.")] = None,
     task: Annotated[list[str] | None, typer.Option(help="Task, or a JSONL file; may be given again.")] = None,
     method: Annotated[str | None, typer.Option(help="Scoring method; see 'headcount methods'.")] = None,
     fill: Annotated[str | None, typer.Option(help="What removed heads carry: zero, mean, counterfactual, …")] = None,
     seeds: Annotated[int | None, typer.Option(help="Fits of head-roles.")] = None,
     base: Annotated[str | None, typer.Option(help="Gates in which head-roles ablates: plus or ones.")] = None,
+    questions: Annotated[str | None, typer.Option(help="Of masked-heads: a JSON file in the layout of CogQA.")] = None,
+    comet: Annotated[
+        str | None, typer.Option(help="The command comet-score, where it is not found by itself; or no.")
+    ] = None,
+    comet_model: Annotated[str | None, typer.Option(help="COMET model: a hub id or a checkpoint.")] = None,
     n: Annotated[int | None, typer.Option("-n", help="Examples a task, half to score on, half to measure on.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of tasks and random orders.")] = None,
     threshold: Annotated[float | None, typer.Option(help="Explained effect that counts as enough.")] = None,
@@ -50,6 +60,7 @@ def run(
 
     asked = {
         "method": method, "fill": fill, "seeds": seeds, "base": base, "n": n, "seed": seed, "threshold": threshold,
+        "questions": questions, "comet": comet, "comet_model": comet_model,
     }  # fmt: skip
     overrides = {key: value for key, value in asked.items() if value is not None}
     try:
@@ -60,9 +71,9 @@ def run(
     except KeyboardInterrupt:
         print("headcount: stopped. Finished jobs are kept; the same command goes on from here.", file=sys.stderr)
         raise typer.Exit(130) from None
-    from .tables import print_kept, print_roles
+    from .tables import PRINTERS
 
-    (print_roles if result.study.kind == "roles" else print_kept)(result)
+    PRINTERS[result.study.kind](result)
 
 
 @app.command()
@@ -218,6 +229,41 @@ def show_task(
     made = make_task(task, loaded, n=max(2 * n, 2), seed=seed)
     for block in describe_examples(loaded, made.test[:n]):
         print(block, end="\n\n")
+
+
+@comet_app.command("setup")
+def comet_setup(
+    python: Annotated[
+        str | None, typer.Option(help="The Python to make it with: 3.10, 3.11 or 3.12. By default headcount's own.")
+    ] = None,
+) -> None:
+    """Install COMET beside headcount, in the cache folder: some minutes, 1.4 GB; with CUDA several GB more."""
+    from .comet import DEFAULT_MODEL, setup_comet
+    from .progress import waiting
+
+    with waiting("setting up COMET"):
+        command = setup_comet(python)
+    print(f"COMET is ready: {command}")
+    print(f"Its model {DEFAULT_MODEL} (2.3 GB) is downloaded from the hub when it is first used.")
+
+
+@app.command("questions")
+def show_questions(
+    function: Annotated[str | None, typer.Argument(help="A function, such as retrieval; all by default.")] = None,
+    questions: Annotated[str, typer.Option(help="A JSON file in the layout of CogQA.")] = "built-in",
+    n: Annotated[int, typer.Option("-n", help="How many of each.")] = 3,
+    seed: Annotated[int, typer.Option(help="Of the questions.")] = 0,
+) -> None:
+    """Print questions that are labelled with the function they ask for, and their right answers."""
+    from .tasks.questions import questions as read_questions
+
+    found = read_questions(questions, seed=seed)
+    for name in found.functions if function is None else [found.require(function)]:
+        own = [question for question in found.questions if question.function == name]
+        print(f"{name}: {len(own)} questions")
+        for question in own[: max(n, 0)]:
+            others = f"  (or {', '.join(question.accepted)})" if question.accepted else ""
+            print(f"    {question.text}\n        -> {question.answer}{others}")
 
 
 def main() -> None:

@@ -18,8 +18,9 @@ from .cuts import Filling, cut_heads, push_heads
 from .errors import HeadcountError
 from .measure import Advance, silent
 from .models import Model
+from .models.grouped import grouped_attention
 
-MAX_TOKENS = 8192
+MAX_TOKENS = 16384
 """Prompt tokens in a batch, of all changes together: enough rows to keep a processor busy at every step."""
 
 Where = Literal["generated", "all"]
@@ -149,7 +150,7 @@ def _write(
         do_sample=False, num_beams=1, max_new_tokens=max_new_tokens, eos_token_id=ends or None,
         pad_token_id=pad_token(model), stop_strings=list(stop) or None,
     )  # fmt: skip
-    with change.applied(model):
+    with change.applied(model), grouped_attention(model):
         made = model.hf.generate(
             input_ids=batch.ids.repeat(len(change), 1), attention_mask=batch.mask.repeat(len(change), 1),
             past_key_values=past, generation_config=config, tokenizer=model.tokenizer if stop else None,

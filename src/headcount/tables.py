@@ -1,6 +1,6 @@
 """Results as tables in the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -92,6 +92,57 @@ def print_roles(result: "StudyResult") -> None:
     print(f"Jobs: {result.computed} computed, {result.cached} from the cache. Figure: {result.folder / 'figure.png'}")
 
 
+def print_masked(result: "StudyResult") -> None:
+    """How good the model and the probes are, what masking does at every k, and what pushes gain."""
+    summary, cells = result.summary, result.summary["cells"]
+    many = len({cell["model"] for cell in cells}) > 1
+    first = cells[0]
+    for probe in summary["probes"]:
+        joint = sum(probe["joint_accuracy"]) / len(probe["joint_accuracy"])
+        mixed = [sum(probe[key]) / len(probe[key]) for key in ("joint_control", "head_control")]
+        mean, best = probe["head_accuracy_mean"], probe["head_accuracy_best"]
+        print(f"\n{probe['model']}: the joint probe names the function of {joint:.0%} of unseen questions, a probe of")
+        print(f"one head {mean:.0%} ({best:.0%} at best), by chance {probe['chance']:.0%};")
+        print(f"with shuffled labels {mixed[0]:+.1%} and {mixed[1]:+.1%} from chance.")
+    print(f"Accuracy ({first['metric']}) of the whole model on test questions, by function:")
+    baseline = summary["baseline"]
+    functions = list(dict.fromkeys(function for by in baseline.values() for function in by))
+    rows = [(f, *(_number(by.get(f), ".2f") for by in baseline.values())) for f in functions]
+    print_table(("function", *baseline), rows)
+    second = summary["similarity"]
+    print(f"Masked by {first['method']}, {first['fill']}; {first['metric']}" + (f" / {second}" if second else "") + ":")
+    table = []
+    for cell in cells:
+        for order, by_metric in cell["curves"].items():
+            shown = [by_metric[name] for name in (cell["metric"], second) if name]
+            points = [" / ".join(_number(value, ".2f") for value in values) for values in zip(*shown, strict=True)]
+            table.append(((cell["function"], cell["model"]) if many else (cell["function"],)) + (order, *points))
+    header = ("function", "model") if many else ("function",)
+    print_table((*header, "heads", *(f"k = {k}" for k in first["ks"])), table)
+    print(f"Top heads at the largest k against {first['draws']} draws of as many others:")
+    told = [((c["function"], c["model"]) if many else (c["function"],)) + tuple(c["words"].values()) for c in cells]
+    print_table((*header, *first["words"]), told)
+    _print_pushes(cells)
+    for note in summary["notes"]:
+        print(f"Note: {note}")
+    print(f"Jobs: {result.computed} computed, {result.cached} from the cache. Figure: {result.folder / 'figure.png'}")
+
+
+def _print_pushes(cells: list[dict[str, Any]]) -> None:
+    """What adding the direction of right answers gains on test questions."""
+    rows = [
+        (
+            cell["function"], str(push["heads"]), f"{push['alpha']:g}", _number(push["unpushed"], ".2f"),
+            f"{push['gain']:+.2f} ({push['low']:+.2f} to {push['high']:+.2f})",
+            f"{push['control_gain']:+.2f} (alpha {push['control_alpha']:g})",
+        )
+        for cell in cells if "gain" in (push := cell["steering"])
+    ]  # fmt: skip
+    if rows:
+        print("Heads pushed toward right answers; alpha chosen on validation, gain in accuracy on test:")
+        print_table(("function", "heads", "alpha", "unpushed", "gain", "random directions"), rows)
+
+
 def _named(cell: dict[str, Any], many: bool) -> tuple[str, ...]:
     return (cell["task"], cell["model"]) if many else (cell["task"],)
 
@@ -113,3 +164,9 @@ def print_comparison(found: "Comparison") -> None:
     if seeds:
         print("Between the seeds of one method, on average:")
         print_table(("method", "Spearman", f"Jaccard of the top {next(iter(found.jaccard))}"), seeds)
+
+
+PRINTERS: dict[str, Callable[["StudyResult"], None]] = {
+    "kept": print_kept, "roles": print_roles, "masked": print_masked,
+}  # fmt: skip
+"""How each kind of study is told."""

@@ -27,11 +27,11 @@ def draw_agreement(found: "Comparison") -> Figure:
         for number, (ax, (name, matrix, low)) in enumerate(
             zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True)
         ):
-            _draw_matrix(ax, name, matrix, found.names, low, named=number == 0)
+            draw_matrix(ax, name, matrix, found.names, low, named=number == 0)
     return figure
 
 
-def _draw_matrix(ax: Axes, name: str, matrix: NDArray[float64], names: Sequence[str], low: float, named: bool) -> None:
+def draw_matrix(ax: Axes, name: str, matrix: NDArray[float64], names: Sequence[str], low: float, named: bool) -> None:
     ax.imshow(matrix, cmap="RdBu_r" if low < 0 else "Blues", vmin=low, vmax=1)
     ax.set_title(name, loc="left")
     ax.set_xticks(range(len(names)), names, rotation=90)

@@ -16,6 +16,7 @@ from ..errors import HeadcountError
 from ..models import Model
 from ..provenance import versions
 from ..tasks.examples import Task
+from ..tasks.questions import QuestionSet
 
 
 class Result(Protocol):
@@ -83,11 +84,13 @@ class PanelResult:
     """What the jobs of one panel and one model come to."""
 
     scores: Any
-    """`HeadScores`, `EdgeScores` or `HeadRoles`."""
+    """`HeadScores`, `EdgeScores`, `HeadRoles` or `MaskedCell`."""
     curves: Sequence[Curve]
 
 
-def job_of(kind: str, model: Model, task: Task, at_once: int | None, settings: dict[str, Any]) -> Job:
+def job_of(
+    kind: str, model: Model, task: Task | QuestionSet, at_once: int | None, settings: dict[str, Any]
+) -> Job:  # fmt: skip
     """All that a result depends on: model, prompts, settings, versions, and how prompts share a forward."""
     return Job(
         {

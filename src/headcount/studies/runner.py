@@ -19,6 +19,9 @@ from ..tasks.examples import Task
 from .jobs import Ledger, PanelResult
 from .kept import KeptWork, check_kept
 from .kept_outputs import write_kept
+from .masked import MaskedWork, check_masked, panel_questions
+from .masked_comet import add_comet
+from .masked_outputs import write_masked
 from .roles import RolesWork, check_roles
 from .roles_outputs import write_roles
 from .spec import Panel, Study, read_study
@@ -42,14 +45,24 @@ class Kind:
 
     check: Callable[[Any], None]
     """Says what is wrong with a panel before a model is loaded."""
-    work: Callable[[Any, Model, Task, int | None], Work]
+    prepare: Callable[[Any, Model], Any]
+    """What a panel asks of a model: a task, or questions."""
+    work: Callable[[Any, Model, Any, int | None], Work]
+    finish: Callable[[list[list[PanelResult]]], list[list[PanelResult]]]
+    """What is done once for all panels together."""
     write: Callable[[Path, Study, Sequence[Sequence[PanelResult]]], dict[str, Any]]
     """Writes the output folder and returns the summary."""
 
 
+def _task(panel: Panel, model: Model) -> Task:
+    made = make_task(panel.task, model, n=panel.n, seed=panel.seed)
+    return replace(made, title=panel.title or made.title, metric=panel.metric or made.metric)
+
+
 KINDS = {
-    "kept": Kind(check_kept, KeptWork, write_kept),
-    "roles": Kind(check_roles, RolesWork, write_roles),
+    "kept": Kind(check_kept, _task, KeptWork, list, write_kept),
+    "roles": Kind(check_roles, _task, RolesWork, list, write_roles),
+    "masked": Kind(check_masked, panel_questions, MaskedWork, add_comet, write_masked),
 }
 
 
@@ -58,7 +71,7 @@ class StudyResult:
     study: Study
     curves: tuple[Curve, ...]
     scores: tuple[Any, ...]
-    """`HeadScores` or `EdgeScores`, of a study of roles `HeadRoles`."""
+    """`HeadScores` or `EdgeScores`, of a study of roles `HeadRoles`, of one of masked heads `MaskedCell`."""
     folder: Path
     summary: dict[str, Any]
     computed: int
@@ -99,7 +112,7 @@ def run(
     for name in read.models:
         found |= _run_model(read, kind, name, loader, ledger, memory, quiet)
     # In the order of the study, whatever the order of the work.
-    panels = [[found[index, name] for name in panel.models] for index, panel in enumerate(read.panels)]
+    panels = kind.finish([[found[index, name] for name in panel.models] for index, panel in enumerate(read.panels)])
     results = [result for panel in panels for result in panel]
     return StudyResult(
         study=read, curves=tuple(curve for result in results for curve in result.curves),
@@ -118,7 +131,7 @@ def _run_model(
             model = replace(model, name=name)  # two folders of the same name
         _ = model.fingerprint  # takes a moment for large models
     work = {
-        index: kind.work(panel, model, _task(panel, model), memory)
+        index: kind.work(panel, model, kind.prepare(panel, model), memory)
         for index, panel in enumerate(study.panels)
         if name in panel.models
     }
@@ -126,8 +139,3 @@ def _run_model(
         part.say_forecast(quiet)
     with progress_bar(sum(part.cost() for part in work.values()), quiet, lines=True) as bar:
         return {(index, name): part.run(bar, ledger) for index, part in work.items()}
-
-
-def _task(panel: Panel, model: Model) -> Task:
-    made = make_task(panel.task, model, n=panel.n, seed=panel.seed)
-    return replace(made, title=panel.title or made.title, metric=panel.metric or made.metric)

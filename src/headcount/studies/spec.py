@@ -79,14 +79,60 @@ class RolesPanel(Panel):
     """Chance orders for each seed."""
 
 
-PANELS: dict[str, type[Panel]] = {"kept": KeptPanel, "roles": RolesPanel}
+@dataclass(frozen=True)
+class MaskedPanel(Panel):
+    """Answers with the top k heads of a function masked, against k random others: `task` is the function."""
+
+    metric: str = "accepted"
+    """Which accuracy the figure shows."""
+    n: int = 162
+    """Questions of each function in all three splits together, at most."""
+    questions: str = "built-in"
+    """Or a file in the layout of CogQA."""
+    method: str = "probe"
+    """What ranks the heads: `probe`, `probe-by-head`, or `copy`."""
+    choose: str = "surprisal"
+    """Answer tokens at which heads are read: `first`, `last`, `mean`, or those of highest `surprisal`."""
+    tokens: int = 5
+    """How many of these."""
+    seeds: int = 5
+    """Fits of the joint classifier."""
+    shuffles: int = 5
+    """Controls, fitted to shuffled labels."""
+    epochs: int = 30
+    batch: int = 64
+    rate: float = 1e-3
+    ks: str | tuple[int, ...] = ()
+    """Numbers of heads to mask, or "elbow" for as many as stand out; shares of all heads by default, 16, 32, 64 and 128
+    of 1,024."""
+    draws: int = 10
+    """Of random heads, and of random heads matched by layer."""
+    fill: str = "scale(0.001)"
+    positions: str = "generated"
+    new_tokens: int = 24
+    """Of an answer, at most."""
+    alphas: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0)
+    """How hard to push the heads of a function; empty for not at all."""
+    comet: str = ""
+    """The command comet-score, where it is not on the PATH or in headcount's own environment; "no" to do without."""
+    comet_model: str = "Unbabel/wmt22-comet-da"
+
+
+PANELS: dict[str, type[Panel]] = {"kept": KeptPanel, "roles": RolesPanel, "masked": MaskedPanel}
 """Kinds of studies."""
-TEXTS = ("task", "title", "units", "method", "mode", "fill", "positions", "readers", "metric", "base")
-NUMBERS = ("threshold", "precision", "pull")
-COUNTS = ("n", "points", "draws", "steps", "seed", "seeds", "updates", "batch", "patience", "test")
+TEXTS = (
+    "task", "title", "units", "method", "mode", "fill", "positions", "readers", "metric", "base", "questions", "choose",
+    "comet", "comet_model",
+)  # fmt: skip
+NUMBERS = ("threshold", "precision", "pull", "rate")
+COUNTS = (
+    "n", "points", "draws", "steps", "seed", "seeds", "updates", "batch", "patience", "test", "tokens", "shuffles",
+    "epochs", "new_tokens",
+)  # fmt: skip
 LISTS: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("models", "orders"), ((str,), "a list of texts that is not empty")),
     **dict.fromkeys(("free_rate", "pulled_rate"), ((int, float), "a list of two numbers")),
+    "alphas": ((int, float), "a list of numbers"),
 }
 SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(TEXTS, ((str,), "a text")),
@@ -102,6 +148,7 @@ CHOICES = {
     "positions": ("all", "last", "generated"),
     "base": ("plus", "ones"),
 }
+AT_LEAST_ONE = ("seeds", "updates", "batch", "tokens", "shuffles", "epochs", "new_tokens")
 RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "threshold": (lambda value: 0 < value <= 1, "above 0 and not above 1"),
     "precision": (lambda value: 0 <= value < 1, "from 0 to below 1"),
@@ -110,9 +157,11 @@ RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "draws": (lambda value: value >= 1, "at least 1"),
     "steps": (lambda value: value >= 1, "at least 1"),
     "seed": (lambda value: value >= 0, "a whole number from 0 on"),
-    **{key: (lambda value: value >= 1, "at least 1") for key in ("seeds", "updates", "batch")},
+    **{key: (lambda value: value >= 1, "at least 1") for key in AT_LEAST_ONE},
     "patience": (lambda value: value >= 0, "0 for never, or more"),
     "test": (lambda value: value >= 0, "0 for all, or more"),
+    "rate": (lambda value: value > 0, "above 0"),
+    "alphas": (lambda value: all(alpha > 0 for alpha in value), "above 0 each"),
     "pull": (lambda value: value > 0, "above 0; both signs of it are fitted"),
 }
 
@@ -132,8 +181,9 @@ class Study:
         """The study with every default written out, so that it can be run again as it is."""
         blocks = [f"kind = {_toml(self.kind)}\ntitle = {_toml(self.title)}\n"]
         for panel in self.panels:
-            settings = {**vars(panel), "task": _fixed(panel.task), "models": tuple(map(_fixed, panel.models))}
-            lines = [f"{key} = {_toml(value)}" for key, value in settings.items() if value not in ("", ())]
+            file = "questions" if isinstance(panel, MaskedPanel) else "task"
+            settings = {**vars(panel), file: _fixed(getattr(panel, file)), "models": tuple(map(_fixed, panel.models))}
+            lines = [f"{key} = {_toml(value)}" for key, value in settings.items() if _says(key, value)]
             blocks.append("\n".join(["[[panel]]", *lines]) + "\n")
         return "\n".join(blocks)
 
@@ -244,11 +294,17 @@ def _wanted_type(key: str, value: Any) -> str | None:
         right, wanted = isinstance(value, bool), "true or false"
     elif key in LISTS:
         kinds, wanted = LISTS[key]
-        right = isinstance(value, list) and bool(value) and all(isinstance(entry, kinds) for entry in value)
+        filled = bool(value) or key == "alphas"  # no push at all is a choice
+        right = isinstance(value, list) and filled and all(isinstance(entry, kinds) for entry in value)
     else:
         kinds, wanted = SCALARS[key]
         right = isinstance(value, kinds) and not isinstance(value, bool)
     return None if right else wanted
+
+
+def _says(key: str, value: Any) -> bool:
+    """Whether a value says more than leaving its key out; no alphas at all do."""
+    return value not in ("", ()) or key == "alphas"
 
 
 def _fixed(name: str) -> str:

@@ -36,7 +36,7 @@ def built_in_questions(seed: int = 0) -> QuestionSet:
         for function, templates in TEMPLATES.items():
             for name, template in templates[split].items():
                 drafts = template.draw(count, split, random.Random(f"{seed} {function} {name}"))
-                side += [Question(function, name, draft.text, draft.answer, draft.accepted) for draft in drafts]
+                side += [Question(function, name, **vars(draft)) for draft in drafts]
         random.Random(f"{seed} {split}").shuffle(side)
         sides[split] = tuple(side)
     return QuestionSet("built-in", sides["train"], sides["validation"], sides["test"])

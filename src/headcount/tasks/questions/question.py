@@ -1,9 +1,10 @@
 """A question with its right answers, and sets of them in three splits."""
 
 import hashlib
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 
 from ...errors import HeadcountError, did_you_mean
@@ -25,6 +26,8 @@ class Question:
     answer: str
     accepted: tuple[str, ...] = ()
     """Other right answers. Whether letters are small or capital does not count."""
+    wrong: tuple[str, ...] = ()
+    """The other options, where the question names some."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +67,10 @@ class QuestionSet:
             )
         return name
 
-    def limited(self, each: int) -> "QuestionSet":
-        """At most so many questions of each function in each split, the first ones; 0 for all."""
-        if not each:
-            return self
-        train, validation, test = (_first(side, each) for side in (self.train, self.validation, self.test))
+    def limited(self, n: int) -> "QuestionSet":
+        """At most so many questions of each function, the first ones, shared out to the splits as all of them are."""
+        counts = Counter(question.function for question in self.questions)
+        train, validation, test = (_first(side, n, counts) for side in (self.train, self.validation, self.test))
         return replace(self, train=train, validation=validation, test=test)
 
 
@@ -82,12 +84,14 @@ def function_title(function: str) -> str:
     return " ".join(word.capitalize() for word in function.split("-"))
 
 
-def _first(side: Iterable[Question], each: int) -> tuple[Question, ...]:
-    seen: Counter[str] = Counter()
+def _first(side: Sequence[Question], n: int, counts: Mapping[str, int]) -> tuple[Question, ...]:
+    """The first questions of each function: of n, the share that this side has of all."""
+    own, seen = Counter(question.function for question in side), Counter[str]()
     kept = []
     for question in side:
-        seen[question.function] += 1
-        if seen[question.function] <= each:
+        function = question.function
+        seen[function] += 1
+        if seen[function] <= math.ceil(n * own[function] / counts[function]):
             kept.append(question)
     return tuple(kept)
 

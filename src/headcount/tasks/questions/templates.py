@@ -46,6 +46,7 @@ WORDS_OF_ONE_SPLIT = {
 SPLITS = {"train": (0, 1, 2), "validation": (3,), "test": (4,)}
 NUMBERS = range(2, 62)
 """What {number1}, {number2}, … stand for; dealt out to the splits like the words."""
+YES_OR_NO = ("yes", "no")
 STEPS = range(5, 65, 5)
 """What {up1}, {up2}, … stand for, in rising order; so do {rise1}, {rise2}, …"""
 
@@ -62,6 +63,8 @@ class Draft:
     text: str
     answer: str
     accepted: tuple[str, ...]
+    wrong: tuple[str, ...] = ()
+    """The other options, where the question names some."""
 
 
 class Template(Protocol):
@@ -198,7 +201,9 @@ def _draft(text: str, answers: str, turn: int, articles: bool, rng: random.Rando
         options = rng.sample(wrong, len(wrong))
         options.insert(turn % (len(wrong) + 1), answer)
         text = text.replace("{options}", f"{', '.join(options[:-1])} or {options[-1]}")
-    return Draft(text, answer, _accepted([answer, *others], articles))
+    elif answer in YES_OR_NO:
+        wrong = [other for other in YES_OR_NO if other != answer]
+    return Draft(text, answer, _accepted([answer, *others], articles), tuple(wrong))
 
 
 def _accepted(answers: Sequence[str], articles: bool) -> tuple[str, ...]:

@@ -1,0 +1,50 @@
+"""Grouped-query attention of one token without copying keys and values.
+
+While a model writes, each step attends with one query a head. Hugging Face first repeats keys and values for every
+query head of a group, which then takes longer than the whole rest of the step. But the queries of a group look at the
+same keys under the same mask, so they can stand as rows of one query: the same kernel, the same sums, no copies.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from .model import Model
+
+NAME = "headcount_grouped"
+
+
+def _attention(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+) -> tuple[Tensor, None]:
+    rows, heads, length, size = query.shape
+    if length > 1 or heads == key.shape[1]:
+        found: tuple[Tensor, None] = ALL_ATTENTION_FUNCTIONS["sdpa"](
+            module, query, key, value, attention_mask, **options
+        )
+        return found
+    mixed = nn.functional.scaled_dot_product_attention(
+        query.reshape(rows, key.shape[1], -1, size), key, value, attn_mask=attention_mask, scale=options.get("scaling")
+    )
+    return mixed.reshape(rows, 1, heads, value.shape[-1]), None
+
+
+@contextmanager
+def grouped_attention(model: Model) -> Iterator[None]:
+    """Use it while the block lasts, where the model attends by `sdpa`; others are left alone."""
+    config = model.hf.config
+    if config._attn_implementation != "sdpa":
+        yield
+        return
+    AttentionInterface.register(NAME, _attention)
+    AttentionMaskInterface.register(NAME, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+    model.hf.set_attn_implementation(NAME)
+    try:
+        yield
+    finally:
+        model.hf.set_attn_implementation("sdpa")

@@ -1,0 +1,204 @@
+"""Probes for a set of questions: which heads tell which function is at work.
+
+Fitted on the train questions, ranked on the validation questions; the test questions are left for measuring what
+masking does. The same probes fitted to shuffled labels are the control: they should be no better than chance.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..comparison import jaccard, seed_agreement, spearman
+from ..errors import HeadcountError, did_you_mean
+from ..measure import Advance, silent
+from ..models import Model
+from ..results import load_result, save_result
+from ..scores.result import HeadScores
+from ..tasks.questions import QuestionSet
+from ..tasks.questions.prompts import question_prompts
+from .by_head import chance_of, fit_by_head
+from .joint import JointClassifier, ProbeFit, features, fit_joint
+from .values import Choice, answer_values
+
+Floats = NDArray[np.float64]
+METHODS = ("probe", "probe-by-head")
+CONTROL_ERRORS = 3.0
+"""The control is at chance while it lies within so many standard errors of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """How much each head tells about each function, and how well probes do at all."""
+
+    model: str
+    questions: str
+    """The name of the set."""
+    functions: tuple[str, ...]
+    choose: str
+    importance: Floats = field(repr=False)
+    """Of the joint classifier, gradient times activation, [seed, function, layer, head]."""
+    by_head: Floats = field(repr=False)
+    """Of a probe a head, area under the ROC curve minus one half, [function, layer, head]."""
+    joint_accuracy: Floats
+    """Share of the validation questions whose function the joint classifier names, [seed]."""
+    joint_control: Floats
+    """The same, fitted to shuffled labels, minus what such guesses would get by chance, [shuffle]."""
+    head_accuracy: Floats = field(repr=False)
+    """Of a probe a head, [layer, head]."""
+    head_control: Floats = field(repr=False)
+    """The same, fitted to shuffled labels, minus chance, [shuffle, layer, head]."""
+    chance: float
+    """The share of the most frequent function among the validation questions."""
+    skipped: dict[str, int] = field(default_factory=dict)
+    """Questions that could not be used, by reason."""
+    provenance: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def scores(self, function: str, method: str = "probe") -> HeadScores:
+        """The scores of heads for one function."""
+        if function not in self.functions:
+            raise HeadcountError(f"The probe knows nothing about {function!r}.{did_you_mean(function, self.functions)}")
+        if method not in METHODS:
+            raise HeadcountError(f"There is no probe {method!r}.{did_you_mean(method, METHODS)}")
+        place = self.functions.index(function)
+        by_sample = self.importance[:, place] if method == "probe" else self.by_head[place][None]
+        metric = "importance" if method == "probe" else "roc_auc - 0.5"
+        return HeadScores(self.model, function, method, metric, by_sample, "seeds", self.provenance)
+
+    def seed_agreement(self, function: str) -> float | None:
+        """Mean rank correlation of |importance| between seeds; none with a single seed."""
+        return seed_agreement(self.scores(function), "absolute", spearman)
+
+    def overlap(self, k: int, method: str = "probe") -> Floats:
+        """Shared heads of the top k of every two functions, over heads in either, [function, function]."""
+        return jaccard(np.stack([np.abs(self.scores(f, method).values).ravel() for f in self.functions]), k)
+
+    def control_words(self) -> list[str]:
+        """A sentence for each control that is not at chance; none where all is well."""
+        words = []
+        by_head = self.head_control.mean((1, 2))
+        for name, excess in (("joint classifier", self.joint_control), ("probes by head", by_head)):
+            error = max(float(excess.std(ddof=1)) / len(excess) ** 0.5, 0.005) if len(excess) > 1 else 0.05
+            if abs(excess.mean()) > CONTROL_ERRORS * error:
+                words.append(
+                    f"The {name} fitted to shuffled labels is {excess.mean():+.1%} away from chance on questions that"
+                    f" it has not seen ({len(excess)} shuffles, standard error {error:.1%}): something beside the"
+                    " labels is leaking, and its scores should not be trusted."
+                )
+        return words
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `probe.safetensors` and `probe.json` into a folder."""
+        arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return save_result(folder, "probe", arrays, {k: v for k, v in vars(self).items() if k not in arrays})
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Probe":
+        arrays, facts = load_result(folder, "probe")
+        found: dict[str, Any] = {**arrays, **facts, "functions": tuple(facts["functions"])}
+        return cls(**{entry.name: found[entry.name] for entry in fields(cls)})
+
+
+def probe_heads(
+    model: Model, questions: QuestionSet, answers: Sequence[Sequence[int]], *, choose: Choice = "surprisal", k: int = 5,
+    fit: ProbeFit | None = None, seeds: int = 5, shuffles: int = 5, seed: int = 0, advance: Advance = silent,
+) -> Probe:  # fmt: skip
+    """Probe every head for every function that a set of questions has.
+
+    **Arguments:**
+
+    - `answers`: token ids of the whole model's answers to `questions.questions`, in that order.
+    - `choose`, `k`: the answer tokens at which heads are read: `first`, `last`, `mean`, or the k of highest
+      `surprisal`.
+    - `seeds`: fits of the joint classifier; `shuffles`: controls of each kind.
+    """
+    if seeds < 1 or shuffles < 1:
+        raise HeadcountError(f"A probe needs at least one seed and one shuffle; these are {seeds} and {shuffles}.")
+    fit = ProbeFit() if fit is None else fit
+    asked = (*questions.train, *questions.validation)
+    used = [place for place, question in enumerate(asked)
+            if answers[place] and question.function in questions.functions]  # fmt: skip
+    empty = sum(not answers[place] for place in range(len(asked)))
+    values = answer_values(
+        model, question_prompts(model, [asked[place] for place in used]), [answers[place] for place in used],
+        choose=choose, k=k, advance=advance,
+    )  # fmt: skip
+    labels = torch.tensor([questions.functions.index(asked[place].function) for place in used])
+    in_train = torch.tensor([place < len(questions.train) for place in used])
+    data = _Split(values[in_train], labels[in_train], values[~in_train], labels[~in_train], len(questions.functions))
+    data.check(questions.functions)
+    fits = [data.joint(fit, seed * 1000 + number) for number in range(seeds)]
+    importance = np.stack([data.importance(classifier, fit) for classifier in fits])
+    mixed = [data.shuffled(seed * 1000 + number) for number in range(shuffles)]
+    by_head, controls = data.by_head(), [shuffled.by_head() for shuffled in mixed]
+    return Probe(
+        model=model.name, questions=questions.name, functions=questions.functions, choose=choose,
+        importance=importance.reshape(seeds, -1, model.n_layers, model.n_heads), by_head=by_head.scores,
+        joint_accuracy=np.array([data.accuracy(classifier, fit) for classifier in fits]),
+        joint_control=np.array([m.excess(m.joint(fit, seed * 1000 + n), fit) for n, m in enumerate(mixed)]),
+        head_accuracy=by_head.accuracy, head_control=np.stack([c.accuracy - c.chance for c in controls]),
+        chance=float(np.bincount(data.held_labels.numpy()).max() / len(data.held_labels)),
+        skipped={"empty answers": empty} if empty else {},
+        provenance={"fit": vars(fit), "seeds": seeds, "shuffles": shuffles, "seed": seed, "choose": choose, "k": k},
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Values and labels to fit on, and others to judge on."""
+
+    values: Tensor
+    labels: Tensor
+    held: Tensor
+    held_labels: Tensor
+    classes: int
+
+    def check(self, functions: Sequence[str]) -> None:
+        """Every function needs answered questions on both sides."""
+        if self.classes < 2:
+            raise HeadcountError(f"A probe tells functions apart and needs two or more; there is {list(functions)}.")
+        for name, labels in (("train", self.labels), ("validation", self.held_labels)):
+            counts = np.bincount(labels.numpy(), minlength=self.classes)
+            if missing := [function for function, count in zip(functions, counts, strict=True) if not count]:
+                raise HeadcountError(f"The model answers no {name} question of {', '.join(missing)} with a word.")
+
+    def shuffled(self, seed: int) -> "_Split":
+        order = torch.randperm(len(self.labels), generator=torch.Generator().manual_seed(seed))
+        return _Split(self.values, self.labels[order], self.held, self.held_labels, self.classes)
+
+    def joint(self, fit: ProbeFit, seed: int) -> JointClassifier:
+        return fit_joint(self.values, self.labels, self.classes, fit, seed)
+
+    @torch.no_grad()
+    def _guesses(self, classifier: JointClassifier, fit: ProbeFit) -> Tensor:
+        logits: Tensor = classifier(features(self.held, fit.layer_mean))
+        return logits.argmax(1)
+
+    def accuracy(self, classifier: JointClassifier, fit: ProbeFit) -> float:
+        return float((self._guesses(classifier, fit) == self.held_labels).double().mean())
+
+    def excess(self, classifier: JointClassifier, fit: ProbeFit) -> float:
+        """Accuracy beyond chance."""
+        guesses = self._guesses(classifier, fit)
+        return self.accuracy(classifier, fit) - chance_of(guesses.numpy(), self.held_labels.numpy(), self.classes)
+
+    def importance(self, classifier: JointClassifier, fit: ProbeFit) -> Floats:
+        """Mean over the held-out questions of each function, [function, head]."""
+        found = classifier.importance(features(self.held, fit.layer_mean), self.held_labels)
+        return np.stack([found[self.held_labels == c].mean(0).double().numpy() for c in range(self.classes)])
+
+    def by_head(self) -> Any:
+        return fit_by_head(self.values, self.labels.numpy(), self.held, self.held_labels.numpy(), self.classes)
+
+
+def elbow(scores: HeadScores) -> int:
+    """How many heads stand out: where the sorted |scores| are farthest below the line from the first to the last."""
+    sizes = np.sort(np.abs(scores.values).ravel())[::-1]
+    places = np.arange(len(sizes))
+    line = sizes[0] + (sizes[-1] - sizes[0]) * places / max(len(sizes) - 1, 1)
+    return int((line - sizes).argmax()) or 1
