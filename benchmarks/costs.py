@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+import answers
 import gates
 import peers
 import psutil
@@ -83,12 +84,15 @@ def smollm2() -> Bench:
     return Bench(model, chosen, f"{len(chosen)} x {common} tokens of ioi")
 
 
-BENCHES: dict[str, Callable[[], Bench | gates.GateBench]] = {
+AnyBench = Bench | gates.GateBench | answers.AnswersBench
+BENCHES: dict[str, Callable[[], AnyBench]] = {
     "gpt2": gpt2,
     "gpt2-half": lambda: gpt2(8),
     "smollm2": smollm2,
     "gpt2-gates": gates.gpt2_gates,
     "smollm2-gates": gates.smollm2_gates,
+    "gpt2-answers": answers.gpt2_answers,
+    "smollm2-answers": answers.smollm2_answers,
 }
 
 
@@ -102,9 +106,10 @@ class Job:
     run: Callable[[], object]
 
 
-def jobs_of(bench: Bench | gates.GateBench) -> Iterator[Job]:
-    if isinstance(bench, gates.GateBench):
-        yield from (Job(*entry) for entry in gates.jobs_of(bench))
+def jobs_of(bench: AnyBench) -> Iterator[Job]:
+    if not isinstance(bench, Bench):
+        own = gates.jobs_of(bench) if isinstance(bench, gates.GateBench) else answers.jobs_of(bench)
+        yield from (Job(*entry) for entry in own)
         return
     model, pairs, task = bench.model, bench.pairs, bench.task
     filler = Filler.prepare(model, "counterfactual", examples=pairs, reference=pairs)
@@ -185,7 +190,7 @@ def seconds(run: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def peak_of(bench: Bench | gates.GateBench, job: Job) -> int:
+def peak_of(bench: AnyBench, job: Job) -> int:
     """Bytes beyond what the process holds with the model loaded and one forward done."""
     bench.forward()
     process, most, running = psutil.Process(), 0, True
@@ -215,8 +220,8 @@ def measure(name: str, wanted: list[str]) -> Iterator[Row]:
     for job in jobs_of(bench):
         if wanted and job.name not in wanted:
             continue
-        # Goals of scores and circuits are set for GPT-2 small's size, that of gates for every model.
-        goal = job.goal if name.startswith("gpt2") or name.endswith("gates") else "–"
+        # Goals of scores and circuits are set for GPT-2 small's size, those of gates and answers for every model.
+        goal = job.goal if name.startswith("gpt2") or not isinstance(bench, Bench) else "–"
         row = Row(bench.model.name, bench.baseline, job.what, bench.prompts, *compare(bench.forward, job), goal, 0)
         row = Row(**{**vars(row), "peak": peak_elsewhere(name, job.name)})
         span = f"{row.ratio:.2f} ({row.low:.2f} to {row.high:.2f})"
@@ -250,7 +255,9 @@ def report(rows: list[Row]) -> str:
         "model and prompts; TransformerLens takes one pair at a time, so its figure is that of one pair against an",
         "eighth of the forward. Their peaks include the copy of the model that they wrap. Gates are measured against",
         "a plain forward with all logits and a backward to the embeddings, weights frozen; they cost less because",
-        "only the target's positions are unembedded.",
+        "only the target's positions are unembedded. Answers are measured against `generate` on the same batch,",
+        "writing as many tokens; they cost less where many cuts share the prompt, which is read once, and where keys",
+        "and values of grouped-query attention need not be copied.",
         "",
     ]
     return "\n".join(lines)

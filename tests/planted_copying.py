@@ -1,7 +1,7 @@
 """A model made by hand in which two known heads copy from the context, and questions that need them or do not.
 
-Words are fillers f0 …, values v0 …, and `Answer:` at the end of each prompt. Where a value stands in the prompt, heads 1
-and 3 of layer 1 look at it from `Answer:` and write it; without one the model says d0. All other heads carry fillers.
+Words are fillers f0 …, values v0 …, and `Answer:` at the end of each prompt. Where a value stands in the prompt, heads
+1 and 3 of layer 1 look at it from `Answer:` and write it; without one the model says d0. All other heads carry fillers.
 """
 
 import random

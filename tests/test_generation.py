@@ -116,8 +116,28 @@ def test_an_answer_ends_at_the_first_stop_string():
     stop = tokenizer.decode(whole[:3])[-1]
     cut = tokenizer.decode(generate(speaking, [prompt], max_new_tokens=12, stop=[stop])[0][0])
     assert text.startswith(cut)
-    assert stop in cut
-    assert len(cut) < len(text)
+    assert stop not in cut.rstrip(stop)
+    assert len(cut) <= text.find(stop) + len(stop)
+
+
+def test_penalties_in_the_models_own_config_are_left_aside():
+    model = tiny("gpt2")
+    plain = generate(model, ragged(), max_new_tokens=NEW)
+    model.hf.generation_config.repetition_penalty = 5.0
+    config = model.hf.generation_config
+    assert hf_answers(model, ragged()) != plain[0], "the penalty of this test changes nothing"
+    assert generate(model, ragged(), max_new_tokens=NEW) == plain
+    assert model.hf.generation_config is config
+
+
+def test_more_tokens_than_the_model_takes_are_refused():
+    with pytest.raises(hc.HeadcountError, match="prompt of 60 tokens and an answer of 8 .* the 64 that gpt2 takes"):
+        generate(tiny("gpt2"), [[3] * 60], max_new_tokens=8)
+
+
+def test_unknown_positions_are_refused():
+    with pytest.raises(hc.HeadcountError, match="no positions 'last'. Known: generated, all"):
+        Cuts(torch.ones(1, 1, 1, dtype=torch.bool), positions="last")
 
 
 def test_an_empty_prompt_is_refused():

@@ -1,4 +1,4 @@
-"""masked-heads: what its folder holds, what it says, what is found again, and what goes on when something is missing."""
+"""masked-heads: what its folder holds, what it says, what is found again, and what goes on without what is missing."""
 
 import csv
 import json
@@ -11,7 +11,7 @@ import pytest
 import headcount as hc
 from planted_copying import COPYING, FILLERS, VALUES, planted
 
-FEW = {"n": 60, "seeds": 2, "shuffles": 2, "epochs": 10, "ks": [1, 2], "draws": 3, "new_tokens": 3, "alphas": [1.0]}
+FEW = {"n": 60, "seeds": 2, "shuffles": 2, "epochs": 60, "ks": [1, 2], "draws": 3, "new_tokens": 3, "alphas": [1.0]}
 
 
 @pytest.fixture(scope="session")

@@ -18,10 +18,11 @@ from headcount.masking import (
 )
 from headcount.scores.result import HeadScores
 from headcount.steering import Steering, directions, steer
-from headcount.tasks.questions import of_function
+from headcount.tasks.questions import Question, of_function
 from planted_copying import COPYING, planted, planted_questions
 
 HEADS_A_LAYER, LAYERS = 9, 30
+TWO = {"heads": 2, "max_new_tokens": 3}
 RANKED = np.random.default_rng(1).permutation(HEADS_A_LAYER * LAYERS)
 
 
@@ -140,14 +141,19 @@ def test_the_curve_has_every_answer_of_every_draw_in_its_place(asked, scores):
     whole = ask(model, asked, max_new_tokens=3).texts[0]
     texts = [[[question.answer if (draw + k + place) % 2 else "wrong" for place, question in enumerate(asked)]
               for k in range(2)] for draw in range(3)]  # fmt: skip
-    made = MaskedAnswers("random", (1, 2), [[[0], [0, 1]]] * 3, texts)
-    curve, missing = masked_curve(model, asked, scores, made, whole, fill=FILL)
+    made = MaskedAnswers("random", (1, 2), FILL, "generated", [[[0], [0, 1]]] * 3, texts)
+    curve, missing = masked_curve(model, asked, scores, made, whole)
     assert not missing
     assert curve.values["accepted"].shape == (3, 2, len(asked))
     for draw, k, place in np.ndindex(3, 2, len(asked)):
         assert curve.values["accepted"][draw, k, place] == (draw + k + place) % 2
     assert curve.whole["accepted"] == 1
     assert "explained_effect" not in curve.metrics
+
+
+def test_an_unknown_order_is_refused(asked, scores):
+    with pytest.raises(hc.HeadcountError, match="no order 'bottom'.*random-matched"):
+        mask_answers(planted(), asked, scores, "bottom")
 
 
 def test_scores_of_another_model_are_refused(asked):
@@ -182,10 +188,8 @@ def test_too_few_right_or_wrong_answers_make_no_direction():
 
 
 def test_a_push_along_what_is_missing_brings_right_answers(scores):
-    """The model says d0 where no value stands in the prompt; pushed along v3 it says v3, and chance directions do not."""
+    """The model says d0 where no value stands in the prompt; pushed along v3 it says v3, at random it does not."""
     model = planted()
-    from headcount.tasks.questions import Question
-
     plain = [q.text for q in planted_questions().test if q.function == "knowledge-recall"]
     wanted = [Question("retrieval", "t", text, "v3") for text in plain]
     toward = torch.zeros(2, 4, 16)

@@ -8,17 +8,18 @@ import headcount as hc
 from families import prompts, tiny
 from headcount.answers import Answers, ask
 from headcount.cuts import head_name, head_values
-from headcount.probing.by_head import chance_of, fit_by_head
-from headcount.probing.copying import copy_scores, find_needle, retrieval_scores
+from headcount.probing.by_head import beyond_chance, fit_by_head
+from headcount.probing.copying import copy_scores, retrieval_scores
 from headcount.probing.joint import JointClassifier, ProbeFit, features, fit_joint
 from headcount.probing.probe import Probe, elbow, probe_heads
 from headcount.probing.values import answer_values
 from headcount.scores.result import HeadScores
-from headcount.tasks.questions import QuestionSet
+from headcount.tasks.questions import Question, QuestionSet
+from headcount.tasks.questions.prompts import answer_places, question_prompts
 from planted_copying import COPYING, planted, planted_questions
 
 COPYING_NAMES = {head_name(head) for head in COPYING}
-SMALL = ProbeFit(epochs=20, batch=16, projection=8, hidden=16)
+SMALL = ProbeFit(epochs=200, batch=16, projection=8, hidden=16)
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +136,7 @@ def test_the_same_seed_gives_the_same_fit_and_leaves_the_callers_random_numbers_
 def test_shuffled_labels_are_at_chance_and_then_nothing_is_said(probe):
     assert abs(probe.joint_control.mean()) < 0.15
     assert abs(probe.head_control.mean()) < 0.05
+    assert probe.head_control.shape == (6, 2), "a number a shuffle and template"
     assert probe.control_words() == []
     assert probe.head_accuracy.max() == 1
 
@@ -142,18 +144,23 @@ def test_shuffled_labels_are_at_chance_and_then_nothing_is_said(probe):
 def test_a_control_that_is_not_at_chance_is_said_in_words(probe):
     from dataclasses import replace
 
-    leaking = replace(probe, joint_control=np.array([0.31, 0.28, 0.3]))
+    leaking = replace(probe, joint_control=np.array([[0.31, 0.28], [0.3, 0.29]]))
     (sentence,) = leaking.control_words()
-    assert "joint classifier" in sentence
-    assert "+29.7%" in sentence
+    assert "joint probe" in sentence
+    assert "+29.5%" in sentence
     assert "should not be trusted" in sentence
 
 
-def test_chance_is_what_the_same_guesses_would_get_on_shuffled_questions():
+def test_beyond_chance_is_accuracy_minus_that_of_the_same_guesses_on_shuffled_questions():
     rng = np.random.default_rng(0)
     guesses, labels = rng.integers(0, 3, 50), np.array([0] * 30 + [1] * 20)
     shuffled = [(rng.permutation(guesses) == labels).mean() for _ in range(4000)]
-    assert chance_of(guesses, labels, 3) == pytest.approx(np.mean(shuffled), abs=0.01)
+    assert beyond_chance(guesses, labels).mean() == pytest.approx(
+        (guesses == labels).mean() - np.mean(shuffled), abs=0.01
+    )
+    both = np.stack([guesses, guesses[::-1]], axis=1)
+    one, other = beyond_chance(guesses, labels), beyond_chance(guesses[::-1].copy(), labels)
+    np.testing.assert_allclose(beyond_chance(both, labels), (one + other) / 2)
 
 
 def test_a_probe_by_head_scores_a_function_it_knows_and_not_one_it_does_not():
@@ -186,21 +193,24 @@ def test_a_token_is_copied_when_the_most_looked_at_place_of_the_needle_holds_it(
         assert found[layer, head] == len(copied) / 2
 
 
-def test_the_needle_is_where_the_answer_stands_as_a_whole_word():
-    model = planted()
-    prompt = model.tokenizer("f1 v2 f3 v2 f4 Answer:")["input_ids"]
-    assert find_needle(model, prompt, "f1 v2 f3 v2 f4", ["v2"]) == []  # words are joined without spaces here
-    spoken = hc.load(planted().hf, tokenizer=_spaced(), name="spaced")
-    prompt = spoken.tokenizer("Anna has a cat. A catfish is red.")["input_ids"]
-    words = [spoken.tokenizer.decode([token]) for token in prompt]
-    found = find_needle(spoken, prompt, "Anna has a cat. A catfish is red.", ["Cat"])
-    assert [words[place].strip() for place in found] == ["cat"]
+@pytest.mark.parametrize("template", [None, "<s>{{ messages[0]['content'] }} Answer:"])
+def test_the_needle_is_where_the_answer_stands_as_a_whole_word_of_the_question(template):
+    from copy import deepcopy
 
-
-def _spaced():
     from tokenizers_for_tests import make_tokenizer
 
-    return make_tokenizer("digits")
+    tokenizer = deepcopy(make_tokenizer("digits", bos=True))
+    tokenizer.chat_template = template
+    model = hc.load(tiny("llama").hf, tokenizer=tokenizer, name="spoken")
+    question = Question("retrieval", "t", "Anna has a cat. A catfish is red. The CAT is old.", "cat", ("a cat",))
+    places = answer_places(model, question)
+    prompt = question_prompts(model, [question])[0]
+    assert tokenizer.decode([prompt[place] for place in places]).split() == ["cat", "CAT"]
+    assert answer_places(model, Question("retrieval", "t", "Anna has a dog.", "cat")) == []
+    # An accepted answer, where the right one is not said as it is.
+    other = answer_places(model, Question("retrieval", "t", "It is in row 7.", "seven", ("7",)))
+    assert tokenizer.decode([question_prompts(model, [Question("retrieval", "t", "It is in row 7.", "seven")])[0][place]
+                             for place in other]).strip() == "7"  # fmt: skip
 
 
 # Other

@@ -18,17 +18,29 @@ from typing import TYPE_CHECKING, Any
 from .errors import HeadcountError as HeadcountError
 
 if TYPE_CHECKING:
+    from .answers import Answers as Answers
+    from .answers import ask as ask
     from .circuits import Circuit as Circuit
     from .circuits import CircuitMeter as CircuitMeter
     from .comparison import compare_scores as compare_scores
     from .curves import Curve as Curve
     from .cuts import cut as cut
     from .figures import plot as plot
+    from .generation import Cuts as Cuts
+    from .generation import Pushes as Pushes
+    from .generation import generate as generate
+    from .masking import mask_answers as mask_answers
+    from .masking import masked_curve as masked_curve
     from .memory import forecast as forecast
     from .models import Family as Family
     from .models import Model as Model
     from .models import load as load
     from .models import register_family as register_family
+    from .probing.copying import retrieval_scores as retrieval_scores
+    from .probing.probe import Probe as Probe
+    from .probing.probe import elbow as elbow
+    from .probing.probe import probe_heads as probe_heads
+    from .probing.values import answer_values as answer_values
     from .role_sweeps import sweep_roles as sweep_roles
     from .scores import EdgeScores as EdgeScores
     from .scores import HeadScores as HeadScores
@@ -41,6 +53,9 @@ if TYPE_CHECKING:
     from .scores.gating import fit_roles as fit_roles
     from .scores.roles import HeadRoles as HeadRoles
     from .selfcheck import check as check
+    from .steering import Steering as Steering
+    from .steering import directions as directions
+    from .steering import steer as steer
     from .studies import run as run
     from .sweeps import sweep as sweep
     from .tasks import Completion as Completion
@@ -48,10 +63,31 @@ if TYPE_CHECKING:
     from .tasks import Task as Task
     from .tasks import register_task as register_task
     from .tasks import task as task
+    from .tasks.questions import Question as Question
+    from .tasks.questions import QuestionSet as QuestionSet
+    from .tasks.questions import questions as questions
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 _HOME = {
+    "Answers": "answers",
+    "ask": "answers",
+    "Cuts": "generation",
+    "Pushes": "generation",
+    "generate": "generation",
+    "mask_answers": "masking",
+    "masked_curve": "masking",
+    "retrieval_scores": "probing.copying",
+    "Probe": "probing.probe",
+    "elbow": "probing.probe",
+    "probe_heads": "probing.probe",
+    "answer_values": "probing.values",
+    "Steering": "steering",
+    "directions": "steering",
+    "steer": "steering",
+    "Question": "tasks.questions",
+    "QuestionSet": "tasks.questions",
+    "questions": "tasks.questions",
     "Circuit": "circuits",
     "CircuitMeter": "circuits",
     "forecast": "memory",

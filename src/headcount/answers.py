@@ -12,7 +12,7 @@ from .results import load_result, save_result
 from .tasks.questions import Question
 from .tasks.questions.prompts import question_prompts, stop_strings
 
-NEW_TOKENS = 24
+NEW_TOKENS = 16
 """Of an answer, at most: built-in questions ask for a few words."""
 
 
@@ -56,10 +56,13 @@ def ask(
         model, question_prompts(model, questions), change, max_new_tokens=max_new_tokens, stop=stop_strings(model),
         max_tokens=max_tokens, advance=advance,
     )  # fmt: skip
-    texts = [[answer_text(model, answer) for answer in variant] for variant in tokens]
+    stops = stop_strings(model)
+    texts = [[_text(model, answer, stops) for answer in variant] for variant in tokens]
     return Answers(tokens, texts)
 
 
-def answer_text(model: Model, tokens: Sequence[int]) -> str:
+def _text(model: Model, tokens: Sequence[int], stops: Sequence[str]) -> str:
     text: str = model.tokenizer.decode(tokens, skip_special_tokens=True)
+    for stop in stops:
+        text = text.partition(stop)[0]
     return text.strip()

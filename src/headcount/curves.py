@@ -1,5 +1,6 @@
 """A curve: what is left of a behaviour against the number of units kept or masked, with intervals."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -86,6 +87,8 @@ class Curve:
     curve has no explained effect."""
     whole: dict[str, float] = field(default_factory=dict, repr=False)
     """Mean of each metric over the same examples with the model whole, where no k says so."""
+    groups: tuple[str, ...] = field(default=(), repr=False)
+    """Which examples are of one kind, such as a template: intervals resample kinds, as their examples go together."""
     provenance: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -176,10 +179,7 @@ class Curve:
 
     def _resamplings(self) -> Floats:
         """Weights of the pairs in each bootstrap sample, [sample, pair]; always the same ones."""
-        rng = np.random.default_rng(0)
-        counts = rng.multinomial(self.pairs, np.full(self.pairs, 1 / self.pairs), size=RESAMPLES)
-        weights: Floats = counts / self.pairs
-        return weights
+        return resamplings(self.groups or range(self.pairs))
 
     def _statistic(self, metric: str, weights: Floats) -> Floats:
         """Weighted means over pairs, turned into explained effect if asked for: [draw, weighting, k]."""
@@ -221,7 +221,19 @@ class Curve:
     def load(cls, folder: str | Path) -> "Curve":
         arrays, facts = load_result(folder, "curve")
         values = {name: arrays[name] for name in facts.pop("measured")}
-        return cls(**{**facts, "ks": tuple(facts["ks"]), "ranking": tuple(facts["ranking"]), "values": values})
+        lists = {name: tuple(facts[name]) for name in ("ks", "ranking", "groups")}
+        return cls(**{**facts, **lists, "values": values})
+
+
+def resamplings(groups: Sequence[Any]) -> Floats:
+    """Weights of the examples in each bootstrap sample, [sample, example]: whole groups are drawn, with replacement;
+    always the same ones."""
+    names = list(dict.fromkeys(groups))
+    member = np.array([[group == name for group in groups] for name in names], dtype=np.float64)
+    counts = np.random.default_rng(0).multinomial(len(names), np.full(len(names), 1 / len(names)), size=RESAMPLES)
+    drawn = counts @ member
+    weights: Floats = drawn / drawn.sum(1, keepdims=True)
+    return weights
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ changes of the same prompts share a batch. Where a change begins at the last pro
 once.
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, Self
 
@@ -19,6 +19,7 @@ from .errors import HeadcountError
 from .measure import Advance, silent
 from .models import Model
 from .models.grouped import grouped_attention
+from .tasks import context_of
 
 MAX_TOKENS = 16384
 """Prompt tokens in a batch, of all changes together: enough rows to keep a processor busy at every step."""
@@ -26,6 +27,9 @@ MAX_TOKENS = 16384
 Where = Literal["generated", "all"]
 """`generated`: from the last prompt token on, so that the prompt is read by the whole model (as published).
 `all`: the prompt too."""
+
+
+POSITIONS = ("generated", "all")
 
 
 class Change(Protocol):
@@ -51,6 +55,9 @@ class Cuts:
     filling: Filling = Filling()  # noqa: RUF009
     positions: Where = "generated"
 
+    def __post_init__(self) -> None:
+        _check_positions(self.positions)
+
     def __len__(self) -> int:
         return len(self.keeps)
 
@@ -69,6 +76,9 @@ class Pushes:
     """[push, layer, head, head size]."""
     positions: Where = "generated"
 
+    def __post_init__(self) -> None:
+        _check_positions(self.positions)
+
     def __len__(self) -> int:
         return len(self.vectors)
 
@@ -77,6 +87,13 @@ class Pushes:
 
     def applied(self, model: Model) -> AbstractContextManager[None]:
         return push_heads(model, self.vectors, self.positions)
+
+
+def _check_positions(positions: str) -> None:
+    if positions not in POSITIONS:
+        raise HeadcountError(
+            f"While a model writes there are no positions {positions!r}. Known: {', '.join(POSITIONS)}."
+        )
 
 
 def no_change(model: Model) -> Cuts:
@@ -89,8 +106,8 @@ def generate(
     model: Model, prompts: Sequence[Sequence[int]], change: Change | None = None, *, max_new_tokens: int = 24,
     stop: Sequence[str] = (), max_tokens: int = MAX_TOKENS, advance: Advance = silent,
 ) -> list[list[list[int]]]:  # fmt: skip
-    """Token ids behind each prompt, [variant][prompt][token]; without the token that ends a text, and without what
-    follows the first stop string.
+    """Token ids behind each prompt, [variant][prompt][token]; without the token that ends a text, and up to the first
+    stop string. Plainly greedy: penalties and the like in the model's own generation config are left aside.
 
     **Arguments:**
 
@@ -99,6 +116,7 @@ def generate(
     - `advance`: is told how many answers have been written.
     """
     asked: Change = no_change(model) if change is None else change
+    _check_length(model, prompts, max_new_tokens)
     written: list[list[list[int]]] = [[[] for _ in prompts] for _ in range(len(asked))]
     for places in _batches(prompts, max_tokens):
         batch = _Prompts.of(model, [prompts[place] for place in places])
@@ -150,21 +168,45 @@ def _write(
         do_sample=False, num_beams=1, max_new_tokens=max_new_tokens, eos_token_id=ends or None,
         pad_token_id=pad_token(model), stop_strings=list(stop) or None,
     )  # fmt: skip
-    with change.applied(model), grouped_attention(model):
+    with change.applied(model), grouped_attention(model), _own_config(model, config):
         made = model.hf.generate(
             input_ids=batch.ids.repeat(len(change), 1), attention_mask=batch.mask.repeat(len(change), 1),
-            past_key_values=past, generation_config=config, tokenizer=model.tokenizer if stop else None,
+            past_key_values=past, tokenizer=model.tokenizer if stop else None,
         )  # fmt: skip
     return [_trimmed(model, row, ends, stop) for row in made[:, batch.ids.shape[1] :].tolist()]
 
 
 def _trimmed(model: Model, tokens: list[int], ends: Sequence[int], stop: Sequence[str]) -> list[int]:
-    """Up to the token that ends a text, or to the one that completes a stop string."""
+    """Up to the token that ends a text, or to a stop string; the token that completes it stays where it also says
+    something else."""
     tokens = tokens[: next((place for place, token in enumerate(tokens) if token in ends), len(tokens))]
     for count in range(1, len(tokens) + 1 if stop else 0):
-        if any(word in model.tokenizer.decode(tokens[:count]) for word in stop):
-            return tokens[:count]
+        text = model.tokenizer.decode(tokens[:count])
+        if any(word in text for word in stop):
+            before = min(text.find(word) for word in stop if word in text)
+            says_more = len(model.tokenizer.decode(tokens[: count - 1])) < len(text[:before].rstrip())
+            return tokens[: count if says_more else count - 1]
     return tokens
+
+
+@contextmanager
+def _own_config(model: Model, config: GenerationConfig) -> Iterator[None]:
+    """`generate` fills what a config leaves open from the model's own; a penalty there would not be greedy."""
+    before = model.hf.generation_config
+    model.hf.generation_config = config
+    try:
+        yield
+    finally:
+        model.hf.generation_config = before
+
+
+def _check_length(model: Model, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> None:
+    limit, longest = context_of(model), max(map(len, prompts), default=0)
+    if limit and longest + max_new_tokens > limit:
+        raise HeadcountError(
+            f"A prompt of {longest} tokens and an answer of {max_new_tokens} are more than the {limit} that"
+            f" {model.name} takes. Ask shorter questions, or for shorter answers."
+        )
 
 
 def end_tokens(model: Model) -> list[int]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .answers import NEW_TOKENS, ask
 from .curves import Curve
 from .cuts import Fill, Filling
-from .errors import HeadcountError
+from .errors import HeadcountError, did_you_mean
 from .generation import Cuts, Where
 from .measure import Advance, silent
 from .models import Model
@@ -41,6 +41,8 @@ class MaskedAnswers:
 
     order: str
     ks: tuple[int, ...]
+    fill: str
+    positions: str
     heads: list[list[list[int]]] = field(repr=False)
     """The masked heads, layer * heads a layer + head: [draw][k][head]."""
     texts: list[list[list[str]]] = field(repr=False)
@@ -94,6 +96,8 @@ def mask_answers(
             f"The scores are of {scores.values.size} heads, but {model.name} has {model.head_count}."
             " Score this model first."
         )
+    if order not in ORDERS:
+        raise HeadcountError(f"There is no order {order!r} of masked heads.{did_you_mean(order, ORDERS)}")
     points = masked_ks(model.head_count, ks)
     ranked = np.argsort(-np.abs(scores.values).ravel(), kind="stable")
     drawn = masked_heads(ranked, model.n_heads, order, points, draws, seed)
@@ -103,7 +107,7 @@ def mask_answers(
     change = Cuts(keeps.unflatten(1, (model.n_layers, model.n_heads)), generation_filling(fill), positions)
     said = ask(model, questions, change, max_new_tokens=max_new_tokens, advance=advance).texts
     texts = [said[first : first + len(points)] for first in range(0, len(said), len(points))]
-    return MaskedAnswers(order, points, [[heads.tolist() for heads in draw] for draw in drawn], texts)
+    return MaskedAnswers(order, points, fill, positions, [[heads.tolist() for heads in draw] for draw in drawn], texts)
 
 
 def masked_heads(
@@ -147,7 +151,7 @@ def generation_filling(fill: str) -> Filling:
 
 def masked_curve(
     model: Model, questions: Sequence[Question], scores: HeadScores, masked: MaskedAnswers, whole: Sequence[str], *,
-    fill: str, metric: str = "accepted", title: str = "", provenance: dict[str, Any] | None = None,
+    metric: str = "accepted", title: str = "", provenance: dict[str, Any] | None = None,
 ) -> tuple[Curve, dict[str, str]]:  # fmt: skip
     """Every metric of every answer as a curve over k, and why some metrics are missing.
 
@@ -161,9 +165,10 @@ def masked_curve(
     uncut, _ = measure_answers(whole, whole, questions)
     curve = Curve(
         model=model.name, task=questions[0].function, title=title or questions[0].function, units="heads",
-        method=scores.method, order=masked.order, mode="mask", fill=fill, metric=metric, ks=masked.ks,
+        method=scores.method, order=masked.order, mode="mask", fill=masked.fill, metric=metric, ks=masked.ks,
         total=model.head_count, ranking=scores.top(max(masked.ks)) if masked.order == "top" else (),
         values={name: value.reshape(draws, points, len(questions)) for name, value in found.items()}, base="ones",
+        groups=tuple(question.template for question in questions),
         whole={name: float(value.mean()) for name, value in uncut.items()}, provenance=provenance or {},
     )  # fmt: skip
     return curve, missing

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .answers import NEW_TOKENS, ask
-from .curves import RESAMPLES
+from .curves import resamplings
 from .errors import HeadcountError
 from .generation import Pushes, Where
 from .measure import Advance, silent
@@ -28,7 +28,7 @@ from .scores.result import HeadScores
 from .tasks.questions import Question
 from .text_metrics import accepted
 
-ALPHAS = (1.0, 2.0, 5.0, 10.0)
+ALPHAS = (0.5, 1.0, 2.0, 5.0)
 FEWEST = 3
 """Right and wrong answers among the train questions, below which there is no direction to speak of."""
 
@@ -47,6 +47,8 @@ class Steering:
     test: NDArray[np.float64] = field(repr=False)
     control: NDArray[np.float64] = field(repr=False)
     """On test, pushed at random with the alpha chosen: [draw, question]."""
+    templates: tuple[str, ...] = field(repr=False)
+    """Of the test questions."""
     provenance: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -55,10 +57,9 @@ class Steering:
         return int(self.validation.mean(1).argmax())
 
     def gain(self, level: float = 0.9) -> tuple[float, float, float]:
-        """Accuracy on test at the alpha chosen minus that of the whole model, with an interval over questions."""
+        """Accuracy on test at the alpha chosen minus that of the whole model, with an interval over templates."""
         change = self.test[self.chosen] - self.test[0]
-        picked = np.random.default_rng(0).integers(len(change), size=(RESAMPLES, len(change)))
-        low, high = np.quantile(change[picked].mean(1), [(1 - level) / 2, (1 + level) / 2])
+        low, high = np.quantile(resamplings(self.templates) @ change, [(1 - level) / 2, (1 + level) / 2])
         return float(change.mean()), float(low), float(high)
 
     def save(self, folder: str | Path) -> Path:
@@ -69,7 +70,12 @@ class Steering:
     @classmethod
     def load(cls, folder: str | Path) -> "Steering":
         arrays, facts = load_result(folder, "steering")
-        found: dict[str, Any] = {**arrays, **facts, "alphas": tuple(facts["alphas"])}
+        found: dict[str, Any] = {
+            **arrays,
+            **facts,
+            "alphas": tuple(facts["alphas"]),
+            "templates": tuple(facts["templates"]),
+        }
         return cls(**found)
 
 
@@ -119,6 +125,6 @@ def steer(
     random = random / random.norm(dim=-1, keepdim=True) * toward.norm(dim=-1, keepdim=True)
     return Steering(
         model.name, test[0].function, heads, (0.0, *alphas), on_validation, on_test,
-        right(test, alpha * random * chosen),
+        right(test, alpha * random * chosen), tuple(question.template for question in test),
         provenance={"seed": seed, "draws": draws, "positions": positions, "control_alpha": alpha},
     )  # fmt: skip

@@ -99,11 +99,10 @@ def print_masked(result: "StudyResult") -> None:
     first = cells[0]
     for probe in summary["probes"]:
         joint = sum(probe["joint_accuracy"]) / len(probe["joint_accuracy"])
-        mixed = [sum(probe[key]) / len(probe[key]) for key in ("joint_control", "head_control")]
         mean, best = probe["head_accuracy_mean"], probe["head_accuracy_best"]
         print(f"\n{probe['model']}: the joint probe names the function of {joint:.0%} of unseen questions, a probe of")
         print(f"one head {mean:.0%} ({best:.0%} at best), by chance {probe['chance']:.0%};")
-        print(f"with shuffled labels {mixed[0]:+.1%} and {mixed[1]:+.1%} from chance.")
+        print(f"with shuffled labels {probe['joint_control']:+.1%} and {probe['head_control']:+.1%} from chance.")
     print(f"Accuracy ({first['metric']}) of the whole model on test questions, by function:")
     baseline = summary["baseline"]
     functions = list(dict.fromkeys(function for by in baseline.values() for function in by))
@@ -112,13 +111,16 @@ def print_masked(result: "StudyResult") -> None:
     second = summary["similarity"]
     print(f"Masked by {first['method']}, {first['fill']}; {first['metric']}" + (f" / {second}" if second else "") + ":")
     table = []
+    same = all(cell["ks"] == first["ks"] for cell in cells)
     for cell in cells:
         for order, by_metric in cell["curves"].items():
             shown = [by_metric[name] for name in (cell["metric"], second) if name]
             points = [" / ".join(_number(value, ".2f") for value in values) for values in zip(*shown, strict=True)]
+            if not same:
+                points = [f"k = {k}: {point}" for k, point in zip(cell["ks"], points, strict=True)]
             table.append(((cell["function"], cell["model"]) if many else (cell["function"],)) + (order, *points))
     header = ("function", "model") if many else ("function",)
-    print_table((*header, "heads", *(f"k = {k}" for k in first["ks"])), table)
+    print_table((*header, "heads", *(f"k = {k}" if same else "" for k in first["ks"])), table)
     print(f"Top heads at the largest k against {first['draws']} draws of as many others:")
     told = [((c["function"], c["model"]) if many else (c["function"],)) + tuple(c["words"].values()) for c in cells]
     print_table((*header, *first["words"]), told)

@@ -32,10 +32,11 @@ UNAFFECTED = {"bleu": 0.8, "rouge1": 0.6, "cosine": 0.6}
 
 
 def exact(answers: Sequence[str], whole: Sequence[str], questions: Sequence[Question]) -> Floats:
-    return np.array(
-        [plain(answer) in map(plain, rights(question)) for answer, question in zip(answers, questions, strict=True)],
-        dtype=np.float64,
-    )
+    found = [
+        bool(plain(answer)) and plain(answer) in map(plain, rights(question))
+        for answer, question in zip(answers, questions, strict=True)
+    ]
+    return np.array(found, dtype=np.float64)
 
 
 def accepted(answers: Sequence[str], whole: Sequence[str], questions: Sequence[Question]) -> Floats:

@@ -14,6 +14,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from ..curves import Curve, Ratio, compare
 from ..errors import HeadcountError
+from .masked import DASHES, draw_masked
 from .roles import draw_roles
 from .style import STYLE, legend_columns
 
@@ -46,12 +47,24 @@ def plot(curves: Curve | Sequence[Curve], *, threshold: float | None = 0.9, titl
     listed = [curves] if isinstance(curves, Curve) else list(curves)
     if not listed:
         raise HeadcountError("There is nothing to plot: no curves were given.")
+    if any(curve.order in DASHES for curve in listed):
+        return _plot_masked(listed, title)
     if any(curve.base for curve in listed):
         return _plot_roles(listed, title)
     panels: dict[str, list[Curve]] = {}
     for curve in listed:
         panels.setdefault(curve.title, []).append(curve)
     return draw(list(panels.items()), threshold=threshold, title=title)
+
+
+def _plot_masked(curves: Sequence[Curve], title: str) -> Figure:
+    """A row a model, a column a function."""
+    if not all(curve.order in DASHES for curve in curves):
+        raise HeadcountError("Curves of masked answers and other curves cannot share a figure. Plot them one by one.")
+    rows: dict[str, dict[str, list[Curve]]] = {}
+    for curve in curves:
+        rows.setdefault(curve.model, {}).setdefault(curve.title, []).append(curve)
+    return draw_masked([list(cells.values()) for cells in rows.values()], title)
 
 
 def _plot_roles(curves: Sequence[Curve], title: str) -> Figure:

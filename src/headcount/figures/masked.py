@@ -16,10 +16,10 @@ from .style import STYLE, legend_columns
 
 ACCURACY_COLOUR, SIMILARITY_COLOUR = "#1f5fbf", "#c8322d"
 DASHES: dict[str, Any] = {"top": "-", "random": (0, (4, 2)), "random-matched": (0, (1, 1.6))}
-ORDER_WORDS = {"top": "TopK", "random": "RandomK", "random-matched": "RandomK of the same layers"}
+ORDER_WORDS = {"top": "TopK", "random": "RandomK", "random-matched": "Layer-matched RandomK"}
 ACCURACY_WORDS = {"accepted": "Accuracy", "exact": "Accuracy (exact)", "unaffected": "Accuracy (unaffected)"}
 SIMILARITY_WORDS = {
-    "comet": "COMET", "similarity": "Similarity (all-MiniLM-L6-v2)", "chrf": "Similarity (chrF)",
+    "comet": "COMET", "similarity": "MiniLM similarity", "chrf": "chrF similarity",
 }  # fmt: skip
 PANEL_WIDTH, PANEL_HEIGHT = 2.55, 2.5
 
@@ -106,7 +106,7 @@ def _caption(curves: Sequence[Curve], second: str) -> str:
     where = "from the last prompt token on" if positions == "generated" else "at every position"
     against = {
         "comet": "; COMET: masked answer against the unmasked one, with the right answer as source",
-        "similarity": "; no COMET here: similarity is the cosine of sentence embeddings with the unmasked answer",
+        "similarity": "; no COMET here: similarity is the cosine with the unmasked answer's all-MiniLM-L6-v2 embedding",
         "chrf": "; no COMET here: similarity is chrF against the unmasked answer",
         "": "; no similarity could be computed",
     }[second]

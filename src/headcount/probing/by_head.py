@@ -23,20 +23,18 @@ PENALTY = 0.01
 class HeadProbes(NamedTuple):
     scores: Floats
     """[function, layer, head], area under the ROC curve minus one half."""
-    accuracy: Floats
-    """[layer, head], share of the questions whose function is named."""
-    chance: Floats
-    """[layer, head], what the accuracy would be if the same guesses fell on the questions at random."""
+    guesses: Ints
+    """The function that the head's probe names for each held-out question, [question, layer, head]."""
 
 
 def fit_by_head(
     values: Tensor, labels: Ints, held_out: Tensor, held_labels: Ints, classes: int, advance: Advance = silent
 ) -> HeadProbes:
     """Probes fitted on `values` [question, layer, head, head size] and judged on `held_out`."""
-    logistic, scaler, roc_auc = _sklearn()
+    logistic, scaler, roc_auc = require_sklearn()
     layers, heads = values.shape[1:3]
     scores = np.zeros((classes, layers, heads))
-    accuracy, chance = np.zeros((layers, heads)), np.zeros((layers, heads))
+    guesses = np.zeros((len(held_labels), layers, heads), dtype=np.int64)
     for layer, head in np.ndindex(layers, heads):
         scale = scaler().fit(values[:, layer, head].numpy())
         probe = logistic(C=PENALTY, max_iter=200, tol=1e-3).fit(scale.transform(values[:, layer, head].numpy()), labels)
@@ -45,20 +43,21 @@ def fit_by_head(
             told = np.stack([-told, told], axis=1)
         for column, function in enumerate(probe.classes_):
             scores[function, layer, head] = roc_auc(held_labels == function, told[:, column]) - 0.5
-        guesses = probe.classes_[told.argmax(1)]
-        accuracy[layer, head] = (guesses == held_labels).mean()
-        chance[layer, head] = chance_of(guesses, held_labels, classes)
+        guesses[:, layer, head] = probe.classes_[told.argmax(1)]
         advance(1)
-    return HeadProbes(scores, accuracy, chance)
+    return HeadProbes(scores, guesses)
 
 
-def chance_of(guesses: Ints, labels: Ints, classes: int) -> float:
-    """The accuracy to expect of these guesses if they had nothing to do with the questions."""
-    shares = (np.bincount(side, minlength=classes) / len(side) for side in (guesses, labels))
-    return float(np.multiply(*shares).sum())
+def beyond_chance(guesses: Ints, labels: Ints) -> Floats:
+    """For each question, 1 or 0 for a right or wrong guess, minus how often its label is guessed at all: 0 on average
+    where guesses have nothing to do with the questions. Guesses may have further dimensions behind that of questions;
+    the mean over them is given."""
+    by_label = {label: (guesses == label).mean(0) for label in np.unique(labels)}
+    found = [(guess == label) - by_label[label] for guess, label in zip(guesses, labels, strict=True)]
+    return np.array([np.mean(entry) for entry in found], dtype=np.float64)
 
 
-def _sklearn() -> tuple[Any, Any, Any]:
+def require_sklearn() -> tuple[Any, Any, Any]:
     try:
         from sklearn.linear_model import LogisticRegression
         from sklearn.metrics import roc_auc_score

@@ -6,7 +6,6 @@ needle's different tokens that it copies, |copied and in the needle| / |needle|,
 is copied twice counts once, as the paper has it.
 """
 
-import re
 from collections.abc import Sequence
 from functools import cache
 
@@ -22,8 +21,8 @@ from ..scores.result import HeadScores
 from ..tasks.batches import batches
 from ..tasks.examples import Completion
 from ..tasks.questions import QuestionSet, of_function
-from ..tasks.questions.prompts import question_prompts
-from ..text_metrics import accepted, rights
+from ..tasks.questions.prompts import answer_places, question_prompts
+from ..text_metrics import accepted
 
 
 @torch.no_grad()
@@ -83,25 +82,6 @@ class Words:
         return text.strip().casefold() or f"{token}"
 
 
-def find_needle(model: Model, prompt: Sequence[int], question: str, rights: Sequence[str]) -> list[int]:
-    """The positions of a prompt at which one of the right answers stands, as whole words of the question; empty where
-    none does."""
-    pieces = [model.tokenizer.decode([token]) for token in prompt]
-    ends = [0]
-    for piece in pieces:
-        ends.append(ends[-1] + len(piece))
-    text = "".join(pieces)
-    start = text.find(question)
-    if start < 0:
-        return []
-    found: set[int] = set()
-    for right in rights:
-        for match in re.finditer(rf"\b{re.escape(right)}\b", question, re.IGNORECASE):
-            first, last = start + match.start(), start + match.end()
-            found |= {place for place in range(len(pieces)) if ends[place] < last and ends[place + 1] > first}
-    return sorted(found)
-
-
 def retrieval_scores(model: Model, questions: QuestionSet, answers: Answers) -> HeadScores:
     """Copy scores from the retrieval questions of train and validation that the whole model answers right.
 
@@ -114,7 +94,7 @@ def retrieval_scores(model: Model, questions: QuestionSet, answers: Answers) -> 
     texts = [answers.texts[0][place] for place in own]
     right = accepted(texts, texts, [asked[place] for place in own])
     prompts = {place: question_prompts(model, [asked[place]])[0] for place in own}
-    needles = {place: find_needle(model, prompts[place], asked[place].text, rights(asked[place])) for place in own}
+    needles = {place: answer_places(model, asked[place]) for place in own}
     used = [place for place, was_right in zip(own, right, strict=True) if was_right and needles[place]]
     if not used:
         raise HeadcountError(

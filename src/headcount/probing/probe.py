@@ -5,7 +5,7 @@ masking does. The same probes fitted to shuffled labels are the control: they sh
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from ..results import load_result, save_result
 from ..scores.result import HeadScores
 from ..tasks.questions import QuestionSet
 from ..tasks.questions.prompts import question_prompts
-from .by_head import chance_of, fit_by_head
+from .by_head import HeadProbes, beyond_chance, fit_by_head
 from .joint import JointClassifier, ProbeFit, features, fit_joint
 from .values import Choice, answer_values
 
@@ -48,11 +48,11 @@ class Probe:
     joint_accuracy: Floats
     """Share of the validation questions whose function the joint classifier names, [seed]."""
     joint_control: Floats
-    """The same, fitted to shuffled labels, minus what such guesses would get by chance, [shuffle]."""
+    """The same, fitted to shuffled labels, minus what such guesses would get by chance, [shuffle, template]."""
     head_accuracy: Floats = field(repr=False)
     """Of a probe a head, [layer, head]."""
     head_control: Floats = field(repr=False)
-    """The same, fitted to shuffled labels, minus chance, [shuffle, layer, head]."""
+    """The same, fitted to shuffled labels, minus chance, mean over heads, [shuffle, template]."""
     chance: float
     """The share of the most frequent function among the validation questions."""
     skipped: dict[str, int] = field(default_factory=dict)
@@ -81,14 +81,14 @@ class Probe:
     def control_words(self) -> list[str]:
         """A sentence for each control that is not at chance; none where all is well."""
         words = []
-        by_head = self.head_control.mean((1, 2))
-        for name, excess in (("joint classifier", self.joint_control), ("probes by head", by_head)):
-            error = max(float(excess.std(ddof=1)) / len(excess) ** 0.5, 0.005) if len(excess) > 1 else 0.05
+        for name, excess in (("joint probe", self.joint_control), ("mean probe of a head", self.head_control)):
+            # Questions of one template are guessed alike, so templates are what is counted.
+            error = float(excess.std(ddof=1)) / excess.size**0.5 if excess.size > 1 else float("inf")
             if abs(excess.mean()) > CONTROL_ERRORS * error:
                 words.append(
-                    f"The {name} fitted to shuffled labels is {excess.mean():+.1%} away from chance on questions that"
-                    f" it has not seen ({len(excess)} shuffles, standard error {error:.1%}): something beside the"
-                    " labels is leaking, and its scores should not be trusted."
+                    f"With shuffled labels the {name} is {excess.mean():+.1%} from chance on questions that it has not"
+                    f" seen ({len(excess)} shuffles, standard error {error:.1%}), where it should be at chance:"
+                    " something beside the labels is learnt, and its scores should not be trusted."
                 )
         return words
 
@@ -130,7 +130,10 @@ def probe_heads(
     )  # fmt: skip
     labels = torch.tensor([questions.functions.index(asked[place].function) for place in used])
     in_train = torch.tensor([place < len(questions.train) for place in used])
-    data = _Split(values[in_train], labels[in_train], values[~in_train], labels[~in_train], len(questions.functions))
+    templates = [asked[place].template for place in used if place >= len(questions.train)]
+    data = _Split(
+        values[in_train], labels[in_train], values[~in_train], labels[~in_train], len(questions.functions), templates
+    )
     data.check(questions.functions)
     fits = [data.joint(fit, seed * 1000 + number) for number in range(seeds)]
     importance = np.stack([data.importance(classifier, fit) for classifier in fits])
@@ -140,8 +143,9 @@ def probe_heads(
         model=model.name, questions=questions.name, functions=questions.functions, choose=choose,
         importance=importance.reshape(seeds, -1, model.n_layers, model.n_heads), by_head=by_head.scores,
         joint_accuracy=np.array([data.accuracy(classifier, fit) for classifier in fits]),
-        joint_control=np.array([m.excess(m.joint(fit, seed * 1000 + n), fit) for n, m in enumerate(mixed)]),
-        head_accuracy=by_head.accuracy, head_control=np.stack([c.accuracy - c.chance for c in controls]),
+        joint_control=np.stack([m.excess(m.guesses(m.joint(fit, seed * 1000 + n), fit)) for n, m in enumerate(mixed)]),
+        head_accuracy=(by_head.guesses == data.held_labels.numpy()[:, None, None]).mean(0),
+        head_control=np.stack([data.excess(control.guesses) for control in controls]),
         chance=float(np.bincount(data.held_labels.numpy()).max() / len(data.held_labels)),
         skipped={"empty answers": empty} if empty else {},
         provenance={"fit": vars(fit), "seeds": seeds, "shuffles": shuffles, "seed": seed, "choose": choose, "k": k},
@@ -157,6 +161,8 @@ class _Split:
     held: Tensor
     held_labels: Tensor
     classes: int
+    templates: list[str]
+    """Of the held-out questions."""
 
     def check(self, functions: Sequence[str]) -> None:
         """Every function needs answered questions on both sides."""
@@ -169,30 +175,31 @@ class _Split:
 
     def shuffled(self, seed: int) -> "_Split":
         order = torch.randperm(len(self.labels), generator=torch.Generator().manual_seed(seed))
-        return _Split(self.values, self.labels[order], self.held, self.held_labels, self.classes)
+        return replace(self, labels=self.labels[order])
 
     def joint(self, fit: ProbeFit, seed: int) -> JointClassifier:
         return fit_joint(self.values, self.labels, self.classes, fit, seed)
 
     @torch.no_grad()
-    def _guesses(self, classifier: JointClassifier, fit: ProbeFit) -> Tensor:
+    def guesses(self, classifier: JointClassifier, fit: ProbeFit) -> NDArray[np.int64]:
         logits: Tensor = classifier(features(self.held, fit.layer_mean))
-        return logits.argmax(1)
+        return logits.argmax(1).numpy()
 
     def accuracy(self, classifier: JointClassifier, fit: ProbeFit) -> float:
-        return float((self._guesses(classifier, fit) == self.held_labels).double().mean())
+        return float((self.guesses(classifier, fit) == self.held_labels.numpy()).mean())
 
-    def excess(self, classifier: JointClassifier, fit: ProbeFit) -> float:
-        """Accuracy beyond chance."""
-        guesses = self._guesses(classifier, fit)
-        return self.accuracy(classifier, fit) - chance_of(guesses.numpy(), self.held_labels.numpy(), self.classes)
+    def excess(self, guesses: NDArray[np.int64]) -> Floats:
+        """Accuracy beyond chance, template by template."""
+        by_question = beyond_chance(guesses, self.held_labels.numpy())
+        names = np.array(self.templates)
+        return np.array([by_question[names == name].mean() for name in dict.fromkeys(self.templates)])
 
     def importance(self, classifier: JointClassifier, fit: ProbeFit) -> Floats:
         """Mean over the held-out questions of each function, [function, head]."""
         found = classifier.importance(features(self.held, fit.layer_mean), self.held_labels)
         return np.stack([found[self.held_labels == c].mean(0).double().numpy() for c in range(self.classes)])
 
-    def by_head(self) -> Any:
+    def by_head(self) -> HeadProbes:
         return fit_by_head(self.values, self.labels.numpy(), self.held, self.held_labels.numpy(), self.classes)
 
 

@@ -1,7 +1,9 @@
 """The study of masked heads: heads ranked on train and validation questions, masked and pushed on test questions."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, cast
 
 from ..answers import Answers, ask
@@ -12,6 +14,7 @@ from ..errors import HeadcountError, did_you_mean
 from ..generation import MAX_TOKENS, Where
 from ..masking import ORDERS, MaskedAnswers, MaskOrder, generation_filling, mask_answers, masked_curve, masked_ks
 from ..models import Model
+from ..probing.by_head import require_sklearn
 from ..probing.copying import retrieval_scores
 from ..probing.joint import ProbeFit
 from ..probing.probe import METHODS, Probe, elbow, probe_heads
@@ -44,6 +47,9 @@ def check_masked(panel: MaskedPanel) -> None:
     Fill.parse(panel.fill)
     generation_filling(panel.fill)
     fit_of(panel)
+    require_sklearn()
+    # A metric says by itself whether it can be computed here.
+    METRICS[panel.metric]([""], [""], [Question("", "", "", "")])
     panel_questions(panel)
     if panel.comet != "no":
         find_comet(panel.comet or None)
@@ -116,7 +122,9 @@ class MaskedWork:
         whole = self._whole(bar, ledger)
         probe = self._probe(whole, bar, ledger)
         scores = self._scores(probe, whole, bar, ledger)
-        ks = (elbow(scores),) if self.panel.ks == "elbow" else cast(tuple[int, ...], self.panel.ks)
+        # As many others must be left to draw from, wherever the elbow is.
+        stand_out = (min(elbow(scores), self.model.head_count // 2),)
+        ks = stand_out if self.panel.ks == "elbow" else cast(tuple[int, ...], self.panel.ks)
         ks = masked_ks(self.model.head_count, ks)
         said: dict[str, MaskedAnswers] = {order: self._masked(order, scores, ks, bar, ledger) for order in ORDERS}
         steering, reason = self._steering(scores, whole, bar, ledger)
@@ -136,7 +144,7 @@ class MaskedWork:
             baseline={f: float(right[of_function(test, f)].mean()) for f in self.questions.functions},
             steering=steering, no_steering=reason, missing=missing,
             skipped={**self.questions.skipped, **probe.skipped},
-            empty={"whole": whole.empty, **{order: masked.empty for order, masked in said.items()}},
+            empty={"unmasked": texts.count(""), **{order: masked.empty for order, masked in said.items()}},
             comet=self.panel.comet, comet_model=self.panel.comet_model,
         )  # fmt: skip
         return PanelResult(cell, curves)
@@ -182,7 +190,8 @@ class MaskedWork:
     ) -> MaskedAnswers:
         panel = self.panel
         settings: dict[str, Any] = {
-            "ks": list(ks), "draws": panel.draws, "fill": panel.fill, "positions": cast(Where, panel.positions),
+            "ks": list(ks), "draws": 1 if order == "top" else panel.draws, "fill": panel.fill,
+            "positions": cast(Where, panel.positions),
             "seed": panel.seed, "max_new_tokens": panel.new_tokens,
         }  # fmt: skip
         asked = self._of(self.questions.test)
@@ -200,8 +209,7 @@ class MaskedWork:
         title = self.panel.title or function_title(self.function)
         facts = {"questions": self.questions.name, "sha256": self.questions.fingerprint, "arguments": vars(self.panel)}
         return masked_curve(
-            self.model, asked, scores, masked, whole, fill=self.panel.fill, metric=self.panel.metric, title=title,
-            provenance=facts,
+            self.model, asked, scores, masked, whole, metric=self.panel.metric, title=title, provenance=facts,
         )  # fmt: skip
 
     def _steering(self, scores: HeadScores, whole: Answers, bar: Bar, ledger: Ledger) -> tuple[Steering | None, str]:
@@ -251,13 +259,19 @@ class MaskedWork:
     def _steering_cost(self) -> float:
         sides = (self.questions.validation, self.questions.test)
         asked = sum(len(of_function(side, self.function)) for side in sides)
-        return asked * (len(self.panel.alphas) + 1) * WRITE if self.panel.alphas else 0
+        control = len(of_function(self.questions.test, self.function)) * self.panel.draws
+        return (asked * (len(self.panel.alphas) + 1) + control) * WRITE if self.panel.alphas else 0
 
     def _paid(self, bar: Bar, price: float) -> Any:
         return lambda count: bar.advance(count * price)
 
+    @cached_property
+    def _prompts(self) -> str:
+        """What the model is really asked depends on its tokenizer and chat template too."""
+        return hashlib.sha256(repr(question_prompts(self.model, self.questions.questions)).encode()).hexdigest()[:16]
+
     def _job(self, kind: str, **settings: Any) -> Job:
-        return job_of(kind, self.model, self.questions, MAX_TOKENS, settings)
+        return job_of(kind, self.model, self.questions, MAX_TOKENS, {**settings, "prompts": self._prompts})
 
 
 ANSWER, READ, WRITE = 3.0, 2.0, 1.0

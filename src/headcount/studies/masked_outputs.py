@@ -33,11 +33,15 @@ def write_masked(folder: Path, study: Study, panels: Sequence[Sequence[PanelResu
         "baseline": {cell.model: {f: rounded(v) for f, v in cell.baseline.items()} for cell in cells},
         "notes": _notes(cells, probes.values()),
     }  # fmt: skip
+    for cell in cells:
+        cell.scores.save(folder / "scores" / file_name(f"{cell.function}-{cell.model}"))
     for name, probe in probes.items():
         probe.save(folder / "probes" / file_name(name))
         top = max(masked_ks(probe.by_head[0].size))
-        maps = np.stack([probe.scores(function).values for function in probe.functions])
-        figure = draw_functions(maps, probe.functions, probe.overlap(top), top, f"{name}: heads by function")
+        method = cells[0].scores.method if cells[0].scores.method in METHODS else "probe"
+        maps = np.stack([probe.scores(function, method).values for function in probe.functions])
+        words = f"{name}: heads by function ({method})"
+        figure = draw_functions(maps, probe.functions, probe.overlap(top, method), top, words)
         save_figure(figure, folder, "heads" if len(probes) == 1 else file_name(f"heads-{name}"))
     write_file(folder / "heads.csv", csv_text([row for probe in probes.values() for row in _head_rows(probe)]))
     write_file(folder / "answers.csv", csv_text([row for cell in cells for row in _answer_rows(cell)]))
@@ -110,10 +114,9 @@ def _probe(probe: Probe) -> dict[str, Any]:
     return {
         "model": probe.model, "questions": probe.questions, "choose": probe.choose, "chance": rounded(probe.chance),
         "joint_accuracy": [rounded(v) for v in probe.joint_accuracy],
-        "joint_control": [rounded(v) for v in probe.joint_control],
+        "joint_control": rounded(probe.joint_control.mean()), "head_control": rounded(probe.head_control.mean()),
         "head_accuracy_mean": rounded(probe.head_accuracy.mean()),
         "head_accuracy_best": rounded(probe.head_accuracy.max()),
-        "head_control": [rounded(v) for v in probe.head_control.mean((1, 2))],
         "seed_agreement": {f: rounded(probe.seed_agreement(f)) for f in probe.functions},
         "skipped": probe.skipped,
     }  # fmt: skip

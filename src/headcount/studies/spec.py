@@ -109,9 +109,9 @@ class MaskedPanel(Panel):
     """Of random heads, and of random heads matched by layer."""
     fill: str = "scale(0.001)"
     positions: str = "generated"
-    new_tokens: int = 24
+    new_tokens: int = 16
     """Of an answer, at most."""
-    alphas: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0)
+    alphas: tuple[float, ...] = (0.5, 1.0, 2.0, 5.0)
     """How hard to push the heads of a function; empty for not at all."""
     comet: str = ""
     """The command comet-score, where it is not on the PATH or in headcount's own environment; "no" to do without."""
@@ -181,8 +181,9 @@ class Study:
         """The study with every default written out, so that it can be run again as it is."""
         blocks = [f"kind = {_toml(self.kind)}\ntitle = {_toml(self.title)}\n"]
         for panel in self.panels:
-            file = "questions" if isinstance(panel, MaskedPanel) else "task"
-            settings = {**vars(panel), file: _fixed(getattr(panel, file)), "models": tuple(map(_fixed, panel.models))}
+            files = ("questions", "comet", "comet_model") if isinstance(panel, MaskedPanel) else ("task",)
+            fixed = {file: _fixed(getattr(panel, file)) for file in files}
+            settings = {**vars(panel), **fixed, "models": tuple(map(_fixed, panel.models))}
             lines = [f"{key} = {_toml(value)}" for key, value in settings.items() if _says(key, value)]
             blocks.append("\n".join(["[[panel]]", *lines]) + "\n")
         return "\n".join(blocks)
@@ -309,7 +310,7 @@ def _says(key: str, value: Any) -> bool:
 
 def _fixed(name: str) -> str:
     """A local folder or file by its whole path, so that the study can be run again from anywhere."""
-    return str(Path(name).resolve()) if Path(name).exists() else name
+    return str(Path(name).resolve()) if name and Path(name).exists() else name
 
 
 def _toml(value: Any) -> str:

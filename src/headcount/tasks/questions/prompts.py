@@ -1,6 +1,8 @@
 """A question as a model is asked it: in the model's own chat template, else behind a few questions with answers."""
 
+import re
 from collections.abc import Sequence
+from typing import Any
 
 from ...errors import HeadcountError
 from ...models import Model
@@ -16,14 +18,57 @@ SHOTS = (
 that nothing in front of a question tells which function it asks for."""
 
 
+SHORT = "Give only the answer."
+"""What tells a model with a chat template the same."""
+
+
 def question_prompts(model: Model, questions: Sequence[Question]) -> list[list[int]]:
     """Token ids, up to where the answer begins."""
-    return [_prompt(model, question.text) for question in questions]
+    return [_encoded(model, prompt_text(model, question))["input_ids"] for question in questions]
+
+
+def prompt_text(model: Model, question: Question) -> str:
+    """The whole prompt as a text."""
+    if not _chats(model):
+        shots = "".join(f"Question: {asked}\nAnswer: {answer}\n\n" for asked, answer in SHOTS)
+        return f"{shots}Question: {question.text}\nAnswer:"
+    turn = [{"role": "user", "content": f"{question.text} {SHORT}"}]
+    # Models that think aloud first are asked not to; templates that know nothing of it take no notice.
+    chat: str = model.tokenizer.apply_chat_template(
+        turn, add_generation_prompt=True, tokenize=False, enable_thinking=False
+    )
+    return chat
+
+
+def answer_places(model: Model, question: Question) -> list[int]:
+    """The positions of the prompt at which the right answer stands, as whole words of the question; empty where it does
+    not, and then an accepted one may."""
+    text = prompt_text(model, question)
+    start = text.rfind(question.text)
+    encoded = _encoded(model, text, return_offsets_mapping=True)
+    for right in (question.answer, *question.accepted):
+        found = [match.span() for match in re.finditer(rf"\b{re.escape(right)}\b", question.text, re.IGNORECASE)]
+        places = [
+            place
+            for place, (first, last) in enumerate(encoded["offset_mapping"][: len(encoded["input_ids"])])
+            if any(first < start + end and last > start + begin for begin, end in found)
+        ]
+        if start >= 0 and places:
+            return places
+    return []
 
 
 def stop_strings(model: Model) -> tuple[str, ...]:
     """What ends an answer beside the model's own end token: without a chat template, the end of the line."""
     return () if _chats(model) else ("\n",)
+
+
+def _encoded(model: Model, text: str, **asked: Any) -> dict[str, Any]:
+    """A chat template has written the special tokens out; without one the tokenizer adds those that begin a text."""
+    if not _chats(model):
+        ids = model.encode(text)
+        return {**(model.tokenizer(text, **asked) if asked else {}), "input_ids": ids}
+    return {**model.tokenizer(text, add_special_tokens=False, **asked)}
 
 
 def _chats(model: Model) -> bool:
@@ -33,13 +78,3 @@ def _chats(model: Model) -> bool:
             " Pass it: headcount.load(module, tokenizer=tokenizer)."
         )
     return bool(getattr(model.tokenizer, "chat_template", None))
-
-
-def _prompt(model: Model, text: str) -> list[int]:
-    if not _chats(model):
-        shots = "".join(f"Question: {asked}\nAnswer: {answer}\n\n" for asked, answer in SHOTS)
-        return model.encode(f"{shots}Question: {text}\nAnswer:")
-    turn = [{"role": "user", "content": text}]
-    chat: str = model.tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False)
-    # The template has written the special tokens out.
-    return list(model.tokenizer(chat, add_special_tokens=False)["input_ids"])
