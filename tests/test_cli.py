@@ -305,3 +305,24 @@ def test_head_roles_prints_shares_and_what_the_curves_do(headcount, folder, tmp_
     assert code == 0
     for words in ("2 fits", "facilitation", "irrelevance", "interference", "at k = 3", "of 2 points", "Figure"):
         assert words in out
+
+
+def test_questions_shows_some_of_a_function_with_their_answers(headcount):
+    code, out, _ = headcount("questions", "Math Calculation", "-n", 2)
+    assert code == 0
+    assert out.startswith("math-calculation: 162 questions")
+    assert out.count("-> ") == 2
+
+
+def test_an_unknown_function_is_one_sentence(headcount):
+    code, _, err = headcount("questions", "retreival")
+    assert code == 2
+    assert "Did you mean 'retrieval'" in err
+    code, _, err = headcount("run", "masked-heads", "--task", "ioi", "--out", "somewhere")
+    assert code == 2
+    assert "There is no function 'ioi'" in err
+
+
+def test_comet_setup_says_what_it_costs():
+    output = CliRunner().invoke(cli.app, ["comet", "setup", "--help"]).output
+    assert "1.4 GB" in " ".join(output.split())

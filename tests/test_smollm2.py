@@ -141,3 +141,26 @@ def test_the_model_does_better_than_nothing_on_the_built_in_completions(model, n
     filler = Filler.prepare(model, "zero", examples=examples, reference=examples)
     values = Meter(model, examples, filler).measure(torch.ones(1, 30, 9, dtype=torch.bool))
     assert values["log_prob_per_token"].mean() > -3
+
+
+@pytest.mark.slow
+def test_answers_are_hugging_faces_token_for_token_and_masking_no_heads_changes_none(model):
+    import torch
+
+    from headcount.tasks.questions.prompts import question_prompts
+
+    asked = hc.questions().test[:10]
+    rows = question_prompts(model, asked)
+    width, end = max(map(len, rows)), model.tokenizer.eos_token_id
+    made = model.hf.generate(
+        input_ids=torch.tensor([[end] * (width - len(row)) + row for row in rows]),
+        attention_mask=torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows]),
+        max_new_tokens=12, do_sample=False, pad_token_id=end,
+    )[:, width:].tolist()  # fmt: skip
+    expected = [row[: row.index(end)] if end in row else row for row in made]
+    whole = hc.ask(model, asked, max_new_tokens=12)
+    assert whole.tokens[0] == expected
+    none = torch.ones(2, model.n_layers, model.n_heads, dtype=torch.bool)
+    for positions in ("generated", "all"):
+        masked = hc.ask(model, asked, hc.Cuts(none, hc.Filling(scale=0.001), positions), max_new_tokens=12)
+        assert masked.texts == whole.texts * 2

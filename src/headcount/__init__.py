@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .circuits import CircuitMeter as CircuitMeter
     from .comparison import compare_scores as compare_scores
     from .curves import Curve as Curve
+    from .cuts import Filling as Filling
     from .cuts import cut as cut
     from .figures import plot as plot
     from .generation import Cuts as Cuts
@@ -73,6 +74,7 @@ _HOME = {
     "Answers": "answers",
     "ask": "answers",
     "Cuts": "generation",
+    "Filling": "cuts",
     "Pushes": "generation",
     "generate": "generation",
     "mask_answers": "masking",

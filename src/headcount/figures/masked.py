@@ -114,5 +114,5 @@ def _caption(curves: Sequence[Curve], second: str) -> str:
         f"{', '.join(heads)}; heads ranked by {curves[0].method} on other questions, masked with {curves[0].fill}"
         f" {where}; {'–'.join(map(str, asked))} test questions a function. RandomK: mean of"
         f" {'–'.join(map(str, draws))} draws outside the top k, bands 90 % of the draws; bands of TopK: 90 % over"
-        f" resampled questions{against}"
+        f" resampled templates{against}"
     )

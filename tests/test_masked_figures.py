@@ -1,0 +1,134 @@
+"""Figures of masked heads: which line is which, the axis, what stands in for COMET, and what the caption says."""
+
+import numpy as np
+import pytest
+
+import headcount as hc
+from headcount.figures import draw_functions, draw_masked, draw_steering, shown_similarity
+from headcount.figures.masked import ACCURACY_COLOUR, SIMILARITY_COLOUR
+from headcount.steering import Steering
+from headcount.tasks.questions import FUNCTIONS
+
+KS = (16, 32, 64, 128)
+
+
+def curve(
+    order: str, title: str = "Retrieval", model: str = "m", metrics=("accepted", "similarity", "chrf")
+) -> hc.Curve:
+    draws = 1 if order == "top" else 10
+    rng = np.random.default_rng(len(title))
+    return hc.Curve(
+        model=model, task="retrieval", title=title, units="heads", method="probe", order=order, mode="mask",
+        fill="scale(0.001)", metric="accepted", ks=KS, total=1024, ranking=(),
+        values={name: rng.random((draws, 4, 6)) for name in metrics}, base="ones",
+        whole=dict.fromkeys(metrics, 0.8), groups=("a", "a", "b", "b", "c", "c"),
+    )  # fmt: skip
+
+
+def cell(**settings) -> list[hc.Curve]:
+    return [curve(order, **settings) for order in ("top", "random", "random-matched")]
+
+
+def caption(figure) -> str:
+    return " ".join(figure.get_supxlabel().split())
+
+
+def labels(figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_a_panel_a_function_with_top_solid_and_random_dashed_accuracy_blue_and_similarity_red():
+    figure = draw_masked([[cell(title=name) for name in ("Retrieval", "Inference")]])
+    assert [ax.get_title() for ax in figure.axes] == ["Retrieval", "Inference"]
+    ax = figure.axes[0]
+    curves = [line for line in ax.lines if len(line.get_xdata()) == 4]
+    looks = {(line.get_color(), line.get_linestyle(), line.get_marker()) for line in curves}
+    assert {(ACCURACY_COLOUR, "-", "o"), (SIMILARITY_COLOUR, "-", "o")} <= looks
+    assert {(ACCURACY_COLOUR, "--", "o"), (SIMILARITY_COLOUR, "--", "o")} <= looks
+    assert len(curves) == 6
+    assert len(ax.collections) == 4, "a band for top and random, of both metrics"
+    level = [line for line in ax.lines if len(line.get_xdata()) == 2]
+    assert [line.get_ydata()[0] for line in level] == [0.8, 0.8], "the unmasked values"
+
+
+def test_k_is_on_a_base_2_axis_with_its_numbers_and_scores_go_from_0_to_1():
+    ax = draw_masked([[cell()]]).axes[0]
+    assert ax.get_xscale() == "log"
+    assert ax.xaxis.get_transform().base == 2
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["16", "32", "64", "128"]
+    assert ax.get_xlabel() == "# Masked Heads"
+    assert ax.get_ylabel() == "Score"
+    assert ax.get_ylim() == (-0.03, 1.03)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "shown", "word", "said"),
+    [
+        (("accepted", "comet", "similarity", "chrf"), "comet", "COMET", "COMET: masked answer against"),
+        (("accepted", "similarity", "chrf"), "similarity", "MiniLM similarity", "no COMET here: similarity is the"),
+        (("accepted", "chrf"), "chrf", "chrF similarity", "no COMET here: similarity is chrF"),
+        (("accepted",), "", None, "no similarity could be computed"),
+    ],
+)  # fmt: skip
+def test_the_figure_says_which_similarity_it_shows(metrics, shown, word, said):
+    curves = cell(metrics=metrics)
+    figure = draw_masked([[curves]])
+    assert shown_similarity(curves) == shown
+    assert said in caption(figure)
+    assert labels(figure)[:2] == ["TopK Accuracy", "RandomK Accuracy"]
+    assert len(labels(figure)) == (8 if word else 4)
+    assert word is None or f"TopK {word}" in labels(figure)
+
+
+def test_the_caption_says_how_many_draws_questions_and_heads():
+    words = caption(draw_masked([[cell()]]))
+    assert "m (1,024 heads)" in words
+    assert "mean of 10 draws outside the top k" in words
+    assert "6 test questions a function" in words
+    assert "from the last prompt token on" in words
+
+
+def test_models_are_rows():
+    figure = draw_masked([[cell(model="one")], [cell(model="two")]])
+    assert [ax.get_ylabel() for ax in figure.axes] == ["one\nScore", "two\nScore"]
+
+
+def test_masked_curves_can_be_plotted_by_themselves_but_not_with_others():
+    figure = hc.plot([*cell(), *cell(title="Inference")])
+    assert [ax.get_title() for ax in figure.axes] == ["Retrieval", "Inference"]
+    other = hc.Curve(**{**vars(curve("top")), "order": "absolute", "base": ""})
+    with pytest.raises(hc.HeadcountError, match="cannot share a figure"):
+        hc.plot([curve("top"), other])
+
+
+def test_intervals_resample_whole_templates():
+    """With one value a template, only its mean over drawn templates can come out."""
+    values = np.repeat([0.0, 3.0, 3.0], 8).reshape(1, 1, 24)
+    groups = tuple(np.repeat(["a", "b", "c"], 8))
+    made = hc.Curve(**{**vars(curve("top")), "ks": (16,), "values": {"accepted": values}, "groups": groups})
+    loose = hc.Curve(**{**vars(made), "groups": ()})
+    weights = made._resamplings()
+    np.testing.assert_allclose(weights.sum(1), 1)
+    assert (weights[:, 0] == weights[:, 1]).all()
+    assert set(np.round(weights @ values[0, 0], 6)) <= {0, 1, 2, 3}
+    wide, narrow = (np.subtract(*c.band("accepted")[:0:-1])[0] for c in (made, loose))
+    assert wide > narrow
+
+
+def test_maps_of_all_functions_and_their_overlap():
+    rng = np.random.default_rng(0)
+    figure = draw_functions(rng.normal(size=(8, 5, 4)), FUNCTIONS, np.eye(8), 3, "m")
+    titles = [ax.get_title() or ax.get_title(loc="left") for sub in figure.subfigs for ax in sub.axes]
+    assert titles[0] == "Retrieval"
+    assert titles[-1] == "Overlap of the top 3 (Jaccard)"
+    assert len(titles) == 9
+
+
+def test_pushes_show_both_splits_the_control_and_the_alpha_chosen():
+    rng = np.random.default_rng(0)
+    made = Steering("m", "inference", 12, (0.0, 1.0, 5.0), np.array([[0, 0], [1, 1], [0, 1.0]]), rng.random((3, 4)),
+                    rng.random((5, 4)), ("a",) * 4, {"control_alpha": 1.0})  # fmt: skip
+    figure = draw_steering([made, made], "pushed")
+    assert [ax.get_title() for ax in figure.axes] == ["Inference\n12 heads"] * 2
+    assert labels(figure) == ["validation questions", "test questions", "random directions, test"]
+    assert "5 random directions" in caption(figure)
