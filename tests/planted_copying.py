@@ -6,6 +6,7 @@ Words are fillers f0 …, values v0 …, and `Answer:` at the end of each prompt
 
 import random
 from functools import cache
+from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -83,3 +84,24 @@ def planted_questions(each: int = 20, seed: int = 0) -> QuestionSet:
             side.append(Question("retrieval", "one", " ".join(fillers), value))
         sides.append(tuple(side))
     return QuestionSet("planted", *sides)
+
+
+def save_planted(place: Path) -> str:
+    """The model as a local folder."""
+    planted().hf.save_pretrained(place)
+    planted().tokenizer.save_pretrained(place)
+    return str(place)
+
+
+def records(count: int = 60) -> list[dict]:
+    """In the layout of CogQA: one part with a value to copy, or one without."""
+    rng = random.Random(0)
+    made = []
+    for number in range(count):
+        words, value = rng.choices(FILLERS, k=7), rng.choice(VALUES)
+        if number % 2:
+            words[rng.randrange(7)] = value
+        label, answer = ("Retrieval", value) if number % 2 else ("Knowledge Recall", "d0")
+        part = {"subquestion": " ".join(words), "answer": answer, "cognitive_skill": label}
+        made.append({"question": f"q{number}", "answer": answer, "generated": [part]})
+    return made

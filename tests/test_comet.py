@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+import headcount as hc
 from headcount import HeadcountError, comet
+from planted_copying import records, save_planted
 
 HERE = Path(__file__).parent
 SCRIPT = """#!{python}
@@ -285,6 +287,22 @@ def real(own_cache):
     shutil.rmtree(own_cache)  # more than a gigabyte
 
 
+def check_a_study(tmp_path, command, model):
+    """masked-heads finds the command by itself, and its curves have the scores that the command gives."""
+    file = tmp_path / "parts.json"
+    file.write_text(json.dumps(records()))
+    few = {"n": 60, "seeds": 1, "shuffles": 1, "epochs": 60, "ks": [2], "draws": 2, "new_tokens": 3, "alphas": []}
+    result = hc.run(
+        "masked-heads", models=[save_planted(tmp_path / "planted")], tasks=["retrieval"], out=tmp_path / "out",
+        overrides={**few, "questions": str(file), "comet_model": model}, quiet=True,
+    )  # fmt: skip
+    assert result.summary["similarity"] == "comet"
+    cell, top = result.scores[0], result.curves[0]
+    rights = [question.answer for question in cell.asked]
+    expected = comet.comet_scores(rights, cell.masked["top"].texts[0][0], cell.whole, command=command, model=model)
+    assert top.values["comet"][0, 0].tolist() == pytest.approx(expected, abs=0.002)
+
+
 @pytest.mark.slow
 def test_the_real_comet_gives_every_item_the_score_that_it_has_in_python(real, tmp_path, monkeypatch):
     assert comet.find_comet() == real == comet.setup_comet()
@@ -310,6 +328,8 @@ def test_the_real_comet_gives_every_item_the_score_that_it_has_in_python(real, t
     assert all(map(math.isfinite, scores))
     assert scores[:12] == scores[12:]
     assert scores[:12] == pytest.approx(expected, abs=0.002)  # half precision, as comet-score computes
+
+    check_a_study(tmp_path, real, str(tmp_path / "tiny"))
 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))

@@ -2,38 +2,20 @@
 
 import csv
 import json
-import random
 import stat
 import sys
 
 import pytest
 
 import headcount as hc
-from planted_copying import COPYING, FILLERS, VALUES, planted
+from planted_copying import COPYING, records, save_planted
 
 FEW = {"n": 60, "seeds": 2, "shuffles": 2, "epochs": 60, "ks": [1, 2], "draws": 3, "new_tokens": 3, "alphas": [1.0]}
 
 
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("planted") / "planted"
-    planted().hf.save_pretrained(place)
-    planted().tokenizer.save_pretrained(place)
-    return str(place)
-
-
-def records(count: int = 60) -> list[dict]:
-    """In the layout of CogQA: one part with a value to copy, or one without."""
-    rng = random.Random(0)
-    made = []
-    for number in range(count):
-        words, value = rng.choices(FILLERS, k=7), rng.choice(VALUES)
-        if number % 2:
-            words[rng.randrange(7)] = value
-        label, answer = ("Retrieval", value) if number % 2 else ("Knowledge Recall", "d0")
-        part = {"subquestion": " ".join(words), "answer": answer, "cognitive_skill": label}
-        made.append({"question": f"q{number}", "answer": answer, "generated": [part]})
-    return made
+    return save_planted(tmp_path_factory.mktemp("planted") / "planted")
 
 
 @pytest.fixture(scope="session")

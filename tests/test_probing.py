@@ -236,6 +236,17 @@ def test_empty_answers_are_left_out_and_counted(answers):
     assert found.skipped == {"empty answers": 1}
 
 
+def test_a_function_whose_answers_are_all_empty_is_left_out(answers):
+    asked = planted_questions()
+    third = QuestionSet("three", *(
+        (*side, Question("inference", "t", "f1 f2", "d0")) for side in (asked.train, asked.validation, asked.test)
+    ))  # fmt: skip
+    tokens = [[3] if q.function != "inference" else [] for q in third.questions]
+    found = probe_heads(planted(), third, tokens, fit=SMALL, seeds=1, shuffles=1)
+    assert found.functions == ("retrieval", "knowledge-recall")
+    assert found.skipped == {"empty answers": 2}
+
+
 def test_unknown_functions_and_methods_are_named(probe):
     with pytest.raises(hc.HeadcountError, match="nothing about 'inference'.*retrieval"):
         probe.scores("inference")

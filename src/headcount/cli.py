@@ -37,17 +37,21 @@ def run(
         typer.Argument(help="A bundled study (heads-kept, edges-kept, head-roles, masked-heads) or a TOML file."),
     ],
     model: Annotated[list[str] | None, typer.Option(help="Model to run on; may be given again.")] = None,
-    task: Annotated[list[str] | None, typer.Option(help="Task, or a JSONL file; may be given again.")] = None,
-    method: Annotated[str | None, typer.Option(help="Scoring method; see 'headcount methods'.")] = None,
+    task: Annotated[
+        list[str] | None, typer.Option(help="Task, JSONL file, or function of masked-heads; may be given again.")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(help="See 'headcount methods'; of masked-heads: probe, probe-by-head or copy.")
+    ] = None,
     fill: Annotated[str | None, typer.Option(help="What removed heads carry: zero, mean, counterfactual, …")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Fits of head-roles.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Fits of head-roles, or of the probe of masked-heads.")] = None,
     base: Annotated[str | None, typer.Option(help="Gates in which head-roles ablates: plus or ones.")] = None,
     questions: Annotated[str | None, typer.Option(help="Of masked-heads: a JSON file in the layout of CogQA.")] = None,
     comet: Annotated[
         str | None, typer.Option(help="The command comet-score, where it is not found by itself; or no.")
     ] = None,
     comet_model: Annotated[str | None, typer.Option(help="COMET model: a hub id or a checkpoint.")] = None,
-    n: Annotated[int | None, typer.Option("-n", help="Examples a task, half to score on, half to measure on.")] = None,
+    n: Annotated[int | None, typer.Option("-n", help="Examples a task or function, in all splits.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of tasks and random orders.")] = None,
     threshold: Annotated[float | None, typer.Option(help="Explained effect that counts as enough.")] = None,
     memory: Annotated[str | None, typer.Option(help="What edges may use beyond the model, such as 8GB.")] = None,

@@ -121,35 +121,45 @@ def probe_heads(
         raise HeadcountError(f"A probe needs at least one seed and one shuffle; these are {seeds} and {shuffles}.")
     fit = ProbeFit() if fit is None else fit
     asked = (*questions.train, *questions.validation)
-    used = [place for place, question in enumerate(asked)
-            if answers[place] and question.function in questions.functions]  # fmt: skip
-    empty = sum(not answers[place] for place in range(len(asked)))
+    functions = _answered(questions, answers)
+    used = [p for p, question in enumerate(asked) if answers[p] and question.function in functions]
     values = answer_values(
         model, question_prompts(model, [asked[place] for place in used]), [answers[place] for place in used],
         choose=choose, k=k, advance=advance,
     )  # fmt: skip
-    labels = torch.tensor([questions.functions.index(asked[place].function) for place in used])
+    labels = torch.tensor([functions.index(asked[place].function) for place in used])
     in_train = torch.tensor([place < len(questions.train) for place in used])
     templates = [asked[place].template for place in used if place >= len(questions.train)]
-    data = _Split(
-        values[in_train], labels[in_train], values[~in_train], labels[~in_train], len(questions.functions), templates
-    )
-    data.check(questions.functions)
+    data = _Split(values[in_train], labels[in_train], values[~in_train], labels[~in_train], len(functions), templates)
     fits = [data.joint(fit, seed * 1000 + number) for number in range(seeds)]
     importance = np.stack([data.importance(classifier, fit) for classifier in fits])
     mixed = [data.shuffled(seed * 1000 + number) for number in range(shuffles)]
     by_head, controls = data.by_head(), [shuffled.by_head() for shuffled in mixed]
     return Probe(
-        model=model.name, questions=questions.name, functions=questions.functions, choose=choose,
+        model=model.name, questions=questions.name, functions=functions, choose=choose,
         importance=importance.reshape(seeds, -1, model.n_layers, model.n_heads), by_head=by_head.scores,
         joint_accuracy=np.array([data.accuracy(classifier, fit) for classifier in fits]),
         joint_control=np.stack([m.excess(m.guesses(m.joint(fit, seed * 1000 + n), fit)) for n, m in enumerate(mixed)]),
         head_accuracy=(by_head.guesses == data.held_labels.numpy()[:, None, None]).mean(0),
         head_control=np.stack([data.excess(control.guesses) for control in controls]),
         chance=float(np.bincount(data.held_labels.numpy()).max() / len(data.held_labels)),
-        skipped={"empty answers": empty} if empty else {},
+        skipped={"empty answers": len(asked) - len(used)} if len(used) < len(asked) else {},
         provenance={"fit": vars(fit), "seeds": seeds, "shuffles": shuffles, "seed": seed, "choose": choose, "k": k},
     )  # fmt: skip
+
+
+def _answered(questions: QuestionSet, answers: Sequence[Sequence[int]]) -> tuple[str, ...]:
+    """The functions of which the model answers a question to fit on and one to judge on, with a word."""
+    first = len(questions.train)
+    sides = (questions.train, answers[:first]), (questions.validation, answers[first:])
+    said = [{q.function for q, answer in zip(side, own, strict=False) if answer} for side, own in sides]
+    found = tuple(function for function in questions.functions if all(function in side for side in said))
+    if len(found) < 2:
+        raise HeadcountError(
+            "A probe tells functions apart and needs two or more of which the model answers train and validation"
+            f" questions with a word; there is {', '.join(found) or 'none'}."
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -163,15 +173,6 @@ class _Split:
     classes: int
     templates: list[str]
     """Of the held-out questions."""
-
-    def check(self, functions: Sequence[str]) -> None:
-        """Every function needs answered questions on both sides."""
-        if self.classes < 2:
-            raise HeadcountError(f"A probe tells functions apart and needs two or more; there is {list(functions)}.")
-        for name, labels in (("train", self.labels), ("validation", self.held_labels)):
-            counts = np.bincount(labels.numpy(), minlength=self.classes)
-            if missing := [function for function, count in zip(functions, counts, strict=True) if not count]:
-                raise HeadcountError(f"The model answers no {name} question of {', '.join(missing)} with a word.")
 
     def shuffled(self, seed: int) -> "_Split":
         order = torch.randperm(len(self.labels), generator=torch.Generator().manual_seed(seed))
