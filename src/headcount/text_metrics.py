@@ -14,7 +14,7 @@ says.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import cache
 from typing import Any
 
@@ -28,6 +28,8 @@ Floats = NDArray[np.float64]
 TextMetric = Callable[[Sequence[str], Sequence[str], Sequence[Question]], Floats]
 """(answers, answers of the whole model, questions) -> a number for each, from 0 to 1."""
 
+KEPT_TEXTS = 50_000
+_embedded: dict[str, Floats] = {}
 UNAFFECTED = {"bleu": 0.8, "rouge1": 0.6, "cosine": 0.6}
 
 
@@ -104,12 +106,21 @@ def plain(text: str) -> str:
 
 def cosine(answers: Sequence[str], others: Sequence[str]) -> Floats:
     """Between sentence embeddings, 0 for an empty answer; negative ones count as 0."""
-    texts = sorted({*answers, *others})
-    vectors = np.asarray(_encoder().encode(texts, normalize_embeddings=True, show_progress_bar=False))
-    places = {text: place for place, text in enumerate(texts)}
-    left, right = (vectors[[places[text] for text in side]] for side in (answers, others))
+    vectors = _vectors({*answers, *others})
+    left, right = (np.stack([vectors[text] for text in side]) for side in (answers, others))
     said = np.array([bool(answer) and bool(other) for answer, other in zip(answers, others, strict=True)])
     return np.where(said, (left * right).sum(1).clip(0, 1), 0.0)
+
+
+def _vectors(texts: Set[str]) -> dict[str, Floats]:
+    """Embeddings of length 1. The same answers come again and again, so they are kept."""
+    encoder, known = _encoder(), _embedded
+    if new := sorted(texts - known.keys()):
+        if len(known) > KEPT_TEXTS:
+            known.clear()
+            new = sorted(texts)
+        known.update(zip(new, encoder.encode(new, normalize_embeddings=True, show_progress_bar=False), strict=True))
+    return known
 
 
 def _against(answers: Sequence[str], others: Sequence[str], score: Callable[[str, str], float]) -> Floats:
