@@ -135,6 +135,11 @@ def test_more_tokens_than_the_model_takes_are_refused():
         generate(tiny("gpt2"), [[3] * 60], max_new_tokens=8)
 
 
+def test_stop_strings_need_a_tokenizer():
+    with pytest.raises(hc.HeadcountError, match="without a tokenizer, and stop strings need one"):
+        generate(tiny("gpt2"), [[3, 4]], stop=["."])
+
+
 def test_unknown_positions_are_refused():
     with pytest.raises(hc.HeadcountError, match="no positions 'last'. Known: generated, all"):
         Cuts(torch.ones(1, 1, 1, dtype=torch.bool), positions="last")

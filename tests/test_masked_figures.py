@@ -22,6 +22,7 @@ def curve(
         fill="scale(0.001)", metric="accepted", ks=KS, total=1024, ranking=(),
         values={name: rng.random((draws, 4, 6)) for name in metrics}, base="ones",
         whole=dict.fromkeys(metrics, 0.8), groups=("a", "a", "b", "b", "c", "c"),
+        provenance={"positions": "generated"},
     )  # fmt: skip
 
 
@@ -86,6 +87,12 @@ def test_the_caption_says_how_many_draws_questions_and_heads():
     assert "mean of 10 draws outside the top k" in words
     assert "6 test questions a function" in words
     assert "from the last prompt token on" in words
+
+
+def test_the_caption_says_where_heads_were_masked_and_speaks_of_draws_only_where_there_are_some():
+    all_over = [hc.Curve(**{**vars(made), "provenance": {"positions": "all"}}) for made in cell()]
+    assert "at every position" in caption(draw_masked([[all_over]]))
+    assert "RandomK" not in caption(hc.plot(curve("top")))
 
 
 def test_models_are_rows():

@@ -49,7 +49,14 @@ def test_the_folder_holds_curves_answers_heads_and_figures(model_folder, file, o
     assert {"accepted", "exact", "bleu", "chrf", "rouge1", "similarity", "unaffected"} <= {r["metric"] for r in curves}
     heads = rows_of(tmp_path / "heads.csv")
     assert len(heads) == 2 * 2 * 8, "a row a function, method and head"
+    masked = rows_of(tmp_path / "masked.csv")
+    assert len(masked) == 2 * 2 * (1 + 3 + 3), "a row a function, k and draw"
+    for row in masked:
+        (top,) = (r for r in masked if (r["order"], r["function"], r["k"]) == ("top", row["function"], row["k"]))
+        assert len(row["heads"].split()) == int(row["k"])
+        assert row is top or not set(row["heads"].split()) & set(top["heads"].split())
     answers = rows_of(tmp_path / "answers.csv")
+    assert {row["accepted"] for row in answers} == {"0", "1"}
     tests = len([row for row in answers if row["order"] == "unmasked"])
     assert len(answers) == tests * (1 + 2 * (1 + 3 + 3))
 
@@ -99,7 +106,7 @@ def test_entries_that_are_skipped_are_counted_in_the_result(model_folder, own_ca
     path.write_text(json.dumps(odd))
     result = run_masked(model_folder, str(path), tmp_path / "out", ["retrieval"])
     assert result.summary["cells"][0]["skipped"] == {"unknown label 'Induction'": 1, "no answer": 1}
-    assert any("1 unknown label 'Induction'" in note for note in result.summary["notes"])
+    assert any("unknown label 'Induction' (1)" in note for note in result.summary["notes"])
 
 
 def test_a_metric_that_cannot_be_computed_is_named_and_the_figure_shows_another(
@@ -149,10 +156,10 @@ def test_without_comet_the_reason_is_said(model_folder, file, own_cache, tmp_pat
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        ({"method": "probing"}, "no method of masked heads 'probing'"),
-        ({"choose": "middle"}, "no choice of answer tokens 'middle'"),
-        ({"metric": "bleu"}, "no accuracy 'bleu'"),
-        ({"positions": "last"}, "no positions of masked heads 'last'"),
+        ({"method": "probing"}, "method of masked heads cannot be 'probing'"),
+        ({"choose": "middle"}, "choose of masked heads cannot be 'middle'"),
+        ({"metric": "bleu"}, "metric of masked heads cannot be 'bleu'"),
+        ({"positions": "last"}, "positions of masked heads cannot be 'last'"),
         ({"fill": "mean"}, "zero or scale"),
         ({"ks": "log"}, 'a list of whole numbers, or "elbow"'),
         ({"alphas": [-1.0]}, "alphas must be above 0"),
@@ -174,6 +181,33 @@ def test_an_unknown_function_is_named_with_those_there_are(tmp_path, file):
         hc.run("masked-heads", tasks=["retreival"], out=tmp_path)
     with pytest.raises(hc.HeadcountError, match="has too few questions of it.*knowledge-recall"):
         hc.run("masked-heads", tasks=["inference"], out=tmp_path, overrides={"questions": file})
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        (
+            '[[panel]]\ntask = "retrieval"\n[[panel]]\ntask = "retrieval"\ntitle = "again"\n',
+            "ask for the same function",
+        ),
+        (
+            '[[panel]]\ntask = "retrieval"\n[[panel]]\ntask = "inference"\nn = 20\n',
+            "differ in n, which they have to share",
+        ),
+    ],
+)
+def test_panels_that_would_overwrite_each_other_are_refused(tmp_path, second, words):
+    path = tmp_path / "mine.toml"
+    path.write_text(f'kind = "masked"\n[[panel]]\ntask = "retrieval"\n[[panel]]\n{second}\n')
+    with pytest.raises(hc.HeadcountError, match=words):
+        hc.run(path, out=tmp_path)
+
+
+def test_a_file_with_one_function_is_refused_before_a_model_is_loaded(tmp_path):
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps([record for record in records() if record["generated"][0]["answer"] != "d0"]))
+    with pytest.raises(hc.HeadcountError, match="has questions of retrieval in all three splits"):
+        hc.run("masked-heads", tasks=["retrieval"], out=tmp_path, overrides={"questions": str(path)})
 
 
 def test_too_many_heads_for_the_model_are_refused_before_work_begins(model_folder, file, own_cache, tmp_path):

@@ -151,7 +151,9 @@ def test_the_curve_has_every_answer_of_every_draw_in_its_place(asked, scores):
     assert "explained_effect" not in curve.metrics
 
 
-def test_an_unknown_order_is_refused(asked, scores):
+def test_an_unknown_order_or_no_draw_is_refused(asked, scores):
+    with pytest.raises(hc.HeadcountError, match="draws is 0"):
+        mask_answers(planted(), asked, scores, "random", draws=0)
     with pytest.raises(hc.HeadcountError, match="no order 'bottom'.*random-matched"):
         mask_answers(planted(), asked, scores, "bottom")
 
@@ -227,5 +229,7 @@ def test_steering_is_the_same_after_saving(asked, scores, tmp_path):
 def test_a_push_backwards_or_of_more_heads_than_there_are_is_refused(asked, scores):
     with pytest.raises(hc.HeadcountError, match="alpha above 0; this is -1"):
         steer(planted(), asked, asked, scores, torch.zeros(2, 4, 16), heads=2, alphas=(-1.0,))
+    with pytest.raises(hc.HeadcountError, match="at least one alpha"):
+        steer(planted(), asked, asked, scores, torch.zeros(2, 4, 16), heads=2, alphas=())
     with pytest.raises(hc.HeadcountError, match="8 heads to push; 9"):
         steer(planted(), asked, asked, scores, torch.zeros(2, 4, 16), heads=9)

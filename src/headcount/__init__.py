@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .generation import Cuts as Cuts
     from .generation import Pushes as Pushes
     from .generation import generate as generate
+    from .masking import MaskedAnswers as MaskedAnswers
     from .masking import mask_answers as mask_answers
     from .masking import masked_curve as masked_curve
     from .memory import forecast as forecast
@@ -77,6 +78,7 @@ _HOME = {
     "Filling": "cuts",
     "Pushes": "generation",
     "generate": "generation",
+    "MaskedAnswers": "masking",
     "mask_answers": "masking",
     "masked_curve": "masking",
     "retrieval_scores": "probing.copying",

@@ -117,6 +117,8 @@ def generate(
     """
     asked: Change = no_change(model) if change is None else change
     _check_length(model, prompts, max_new_tokens)
+    if stop and model.tokenizer is None:
+        raise HeadcountError(f"{model.name} was loaded without a tokenizer, and stop strings need one.")
     written: list[list[list[int]]] = [[[] for _ in prompts] for _ in range(len(asked))]
     for places in _batches(prompts, max_tokens):
         batch = _Prompts.of(model, [prompts[place] for place in places])

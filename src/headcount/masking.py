@@ -22,7 +22,7 @@ from .measure import Advance, silent
 from .models import Model
 from .results import load_result, save_result
 from .scores.result import HeadScores
-from .tasks.questions import Question
+from .tasks.questions import Question, function_title
 from .text_metrics import measure_answers
 
 SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8)
@@ -98,6 +98,8 @@ def mask_answers(
         )
     if order not in ORDERS:
         raise HeadcountError(f"There is no order {order!r} of masked heads.{did_you_mean(order, ORDERS)}")
+    if draws < 1:
+        raise HeadcountError(f"Random heads are drawn at least once; draws is {draws}.")
     points = masked_ks(model.head_count, ks)
     ranked = np.argsort(-np.abs(scores.values).ravel(), kind="stable")
     drawn = masked_heads(ranked, model.n_heads, order, points, draws, seed)
@@ -163,12 +165,14 @@ def masked_curve(
     flat = [text for draw in masked.texts for texts in draw for text in texts]
     found, missing = measure_answers(flat, list(whole) * (draws * points), list(questions) * (draws * points))
     uncut, _ = measure_answers(whole, whole, questions)
+    function = questions[0].function
     curve = Curve(
-        model=model.name, task=questions[0].function, title=title or questions[0].function, units="heads",
+        model=model.name, task=function, title=title or function_title(function), units="heads",
         method=scores.method, order=masked.order, mode="mask", fill=masked.fill, metric=metric, ks=masked.ks,
         total=model.head_count, ranking=scores.top(max(masked.ks)) if masked.order == "top" else (),
         values={name: value.reshape(draws, points, len(questions)) for name, value in found.items()}, base="ones",
+        whole={name: float(value.mean()) for name, value in uncut.items()},
         groups=tuple(question.template for question in questions),
-        whole={name: float(value.mean()) for name, value in uncut.items()}, provenance=provenance or {},
+        provenance={"positions": masked.positions, **(provenance or {})},
     )  # fmt: skip
     return curve, missing

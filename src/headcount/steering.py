@@ -106,6 +106,8 @@ def steer(
     - `toward`: the `directions`, from other questions.
     - `draws`: random directions of the same size, the control.
     """
+    if not alphas:
+        raise HeadcountError("A push needs at least one alpha above 0, and none came.")
     if wrong := [alpha for alpha in alphas if alpha <= 0]:
         raise HeadcountError(f"A push has an alpha above 0; this is {wrong[0]}.")
     if not 1 <= heads <= model.head_count:

@@ -13,6 +13,7 @@ from ..tasks.questions import function_title
 from .agreement import draw_matrix
 from .style import STYLE
 
+MAP_WORDS = "Maps: score of every head, red above zero and blue below, white at zero; each map has its own scale"
 MAP_WIDTH, MAP_HEIGHT, COLUMNS = 1.75, 2.5, 4
 
 
@@ -45,4 +46,5 @@ def draw_functions(
         names = [function_title(function) for function in functions]
         draw_matrix(right.subplots(), f"Overlap of the top {k} (Jaccard)", overlap, names, low=0.0, named=True)
         figure.suptitle(title, fontsize=10.5)
+        figure.supxlabel(MAP_WORDS, fontsize=7, color="#555555")
     return figure

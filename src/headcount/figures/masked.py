@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from ..curves import Curve
-from .style import STYLE, legend_columns
+from .style import STYLE
 
 ACCURACY_COLOUR, SIMILARITY_COLOUR = "#1f5fbf", "#c8322d"
 DASHES: dict[str, Any] = {"top": "-", "random": (0, (4, 2)), "random-matched": (0, (1, 1.6))}
@@ -34,7 +34,7 @@ def draw_masked(rows: Sequence[Sequence[Sequence[Curve]]], title: str = "") -> F
     curves = [curve for row in rows for cell in row for curve in cell]
     second, columns = shown_similarity(curves), max(map(len, rows))
     with mpl.rc_context(STYLE):
-        width = max(columns * PANEL_WIDTH + 0.5, 5.4)
+        width = max(columns * PANEL_WIDTH + 0.5, 6.4)
         figure = Figure(figsize=(width, PANEL_HEIGHT * len(rows) + 1.45), layout="constrained")
         axes = figure.subplots(len(rows), columns, squeeze=False, sharey=True)
         for number, (row, places) in enumerate(zip(rows, axes, strict=True)):
@@ -47,7 +47,7 @@ def draw_masked(rows: Sequence[Sequence[Sequence[Curve]]], title: str = "") -> F
             places[0].set_ylabel(f"{row[0][0].model}\nScore" if many else "Score")
         handles, labels = _legend(curves, second)
         figure.legend(
-            handles, labels, loc="outside upper center", ncols=legend_columns(labels, width), fontsize=8,
+            handles, labels, loc="outside upper center", ncols=2, fontsize=8,
             title="\n".join(wrap(title, int(width * 12))) or None, title_fontsize=10.5,
         )  # fmt: skip
         figure.supxlabel("\n".join(wrap(_caption(curves, second), int(width * 17))), fontsize=7, color="#555555")
@@ -102,8 +102,9 @@ def _caption(curves: Sequence[Curve], second: str) -> str:
     draws = sorted({curve.draws for curve in curves if curve.order != "top"})
     asked = sorted({curve.pairs for curve in curves})
     heads = list(dict.fromkeys(f"{curve.model} ({curve.total:,} heads)" for curve in curves))
-    positions = curves[0].provenance.get("arguments", {}).get("positions", "generated")
-    where = "from the last prompt token on" if positions == "generated" else "at every position"
+    where = {"generated": "from the last prompt token on", "all": "at every position"}
+    places = " and ".join(dict.fromkeys(where[curve.provenance["positions"]] for curve in curves))
+    random = f" RandomK: mean of {'–'.join(map(str, draws))} draws outside the top k, bands 90 % of the draws;"
     against = {
         "comet": "; COMET: masked answer against the unmasked one, with the right answer as source",
         "similarity": "; no COMET here: similarity is the cosine with the unmasked answer's all-MiniLM-L6-v2 embedding",
@@ -112,7 +113,6 @@ def _caption(curves: Sequence[Curve], second: str) -> str:
     }[second]
     return (
         f"{', '.join(heads)}; heads ranked by {curves[0].method} on other questions, masked with {curves[0].fill}"
-        f" {where}; {'–'.join(map(str, asked))} test questions a function. RandomK: mean of"
-        f" {'–'.join(map(str, draws))} draws outside the top k, bands 90 % of the draws; bands of TopK: 90 % over"
-        f" resampled templates{against}"
+        f" {places}; {'–'.join(map(str, asked))} test questions a function.{random if draws else ''}"
+        f" bands of TopK: 90 % over resampled templates{against}"
     )

@@ -11,7 +11,7 @@ from ..comet import checkpoint, find_comet
 from ..curves import Curve
 from ..cuts import Fill
 from ..errors import HeadcountError, did_you_mean
-from ..generation import MAX_TOKENS, Where
+from ..generation import MAX_TOKENS, POSITIONS, Where
 from ..masking import ORDERS, MaskedAnswers, MaskOrder, generation_filling, mask_answers, masked_curve, masked_ks
 from ..models import Model
 from ..probing.by_head import require_sklearn
@@ -36,12 +36,11 @@ def check_masked(panel: MaskedPanel) -> None:
     """What can be known to be wrong before a model is loaded."""
     if function_name(panel.task) not in FUNCTIONS:
         raise HeadcountError(f"There is no function {panel.task!r}.{did_you_mean(panel.task, FUNCTIONS)}")
-    for name, value, known in (
-        ("method of masked heads", panel.method, RANKINGS), ("choice of answer tokens", panel.choose, CHOICES),
-        ("accuracy", panel.metric, ACCURACIES), ("positions of masked heads", panel.positions, ("generated", "all")),
+    for key, known in (
+        ("method", RANKINGS), ("choose", CHOICES), ("metric", ACCURACIES), ("positions", POSITIONS)
     ):  # fmt: skip
-        if value not in known:
-            raise HeadcountError(f"There is no {name} {value!r}.{did_you_mean(value, known)}")
+        if getattr(panel, key) not in known:
+            raise HeadcountError(f"{key} of masked heads cannot be {getattr(panel, key)!r}. Known: {', '.join(known)}.")
     if isinstance(panel.ks, str) and panel.ks != "elbow":
         raise HeadcountError(f'ks of masked heads are a list of whole numbers, or "elbow"; this is {panel.ks!r}.')
     Fill.parse(panel.fill)
@@ -58,6 +57,11 @@ def check_masked(panel: MaskedPanel) -> None:
 
 def panel_questions(panel: MaskedPanel, model: Model | None = None) -> QuestionSet:
     found = questions(panel.questions, seed=panel.seed).limited(panel.n)
+    if len(found.functions) < 2:
+        raise HeadcountError(
+            f"A probe tells functions apart, and {found.name} has questions of {', '.join(found.functions) or 'none'}"
+            " in all three splits. Add questions of another function."
+        )
     found.require(panel.task)
     return found
 

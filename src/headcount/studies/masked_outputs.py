@@ -9,15 +9,19 @@ import numpy as np
 
 from ..cache import write_file
 from ..curves import Curve
+from ..cuts import head_name
 from ..figures import draw_functions, draw_masked, draw_steering, save_figure, shown_similarity
 from ..masking import masked_ks
 from ..probing.probe import METHODS, Probe, elbow
 from ..results import csv_text
 from ..steering import Steering
+from ..text_metrics import accepted
 from .jobs import PanelResult
 from .masked import MaskedCell
 from .outputs import file_name, rounded, write_common
 from .spec import Study
+
+FEW_QUESTIONS = 10
 
 
 def write_masked(folder: Path, study: Study, panels: Sequence[Sequence[PanelResult]]) -> dict[str, Any]:
@@ -44,6 +48,7 @@ def write_masked(folder: Path, study: Study, panels: Sequence[Sequence[PanelResu
         figure = draw_functions(maps, probe.functions, probe.overlap(top, method), top, words)
         save_figure(figure, folder, "heads" if len(probes) == 1 else file_name(f"heads-{name}"))
     write_file(folder / "heads.csv", csv_text([row for probe in probes.values() for row in _head_rows(probe)]))
+    write_file(folder / "masked.csv", csv_text([row for cell in cells for row in _masked_rows(cell)]))
     write_file(folder / "answers.csv", csv_text([row for cell in cells for row in _answer_rows(cell)]))
     write_common(folder, study, curves, [cell.scores.provenance for cell in cells], summary)
     by_model = [[result.curves for result in results if result.scores.model == name] for name in probes]
@@ -128,8 +133,10 @@ def _notes(cells: Sequence[MaskedCell], probes: Any) -> list[str]:
     notes += [f"{name} is missing: {reason}" for cell in cells for name, reason in cell.missing.items()]
     for cell in cells:
         if cell.skipped:
-            listed = ", ".join(f"{count} {reason}" for reason, count in cell.skipped.items())
-            notes.append(f"Skipped: {listed}.")
+            listed = ", ".join(f"{reason} ({count})" for reason, count in cell.skipped.items())
+            notes.append(f"Questions that were skipped: {listed}.")
+        if len(cell.asked) < FEW_QUESTIONS:
+            notes.append(f"{cell.function}: only {len(cell.asked)} test questions; read its curves with care.")
         if said := {order: count for order, count in cell.empty.items() if count}:
             listed = ", ".join(f"{count} ({order})" for order, count in said.items())
             notes.append(f"{cell.function}: answers without a word, which count as wrong: {listed}.")
@@ -152,18 +159,37 @@ def _head_rows(probe: Probe) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def _masked_rows(cell: MaskedCell) -> list[dict[str, Any]]:
+    """Which heads were masked, a row a kind of mask, draw and k."""
+    heads = cell.scores.values.shape[1]
+    return [
+        {
+            "model": cell.model, "function": cell.function, "order": order, "draw": draw, "k": k,
+            "heads": " ".join(head_name(divmod(place, heads)) for place in masked.heads[draw][row]),
+        }
+        for order, masked in cell.masked.items()
+        for draw in range(len(masked.heads))
+        for row, k in enumerate(masked.ks)
+    ]  # fmt: skip
+
+
 def _answer_rows(cell: MaskedCell) -> list[dict[str, Any]]:
-    facts = {"model": cell.model, "function": cell.function}
-    rows = [
-        {**facts, "order": "unmasked", "k": 0, "draw": 0, "question": q.text, "right_answer": q.answer, "answer": text}
-        for q, text in zip(cell.asked, cell.whole, strict=True)
-    ]
+    """Every answer, and whether it is accepted."""
+    rows = _rows(cell, "unmasked", 0, 0, cell.whole)
     for order, masked in cell.masked.items():
         for draw, by_k in enumerate(masked.texts):
             for k, texts in zip(masked.ks, by_k, strict=True):
-                rows += [
-                    {**facts, "order": order, "k": k, "draw": draw, "question": q.text, "right_answer": q.answer,
-                     "answer": text}
-                    for q, text in zip(cell.asked, texts, strict=True)
-                ]  # fmt: skip
+                rows += _rows(cell, order, k, draw, texts)
     return rows
+
+
+def _rows(cell: MaskedCell, order: str, k: int, draw: int, texts: Sequence[str]) -> list[dict[str, Any]]:
+    right = accepted(texts, texts, cell.asked)
+    return [
+        {
+            "model": cell.model, "function": cell.function, "order": order, "k": k, "draw": draw,
+            "template": question.template, "question": question.text, "right_answer": question.answer, "answer": text,
+            "accepted": int(was_right),
+        }
+        for question, text, was_right in zip(cell.asked, texts, right, strict=True)
+    ]  # fmt: skip

@@ -219,7 +219,21 @@ def read_study(
     if models:
         late["models"] = list(models)
     panels = tuple(_panel(PANELS[kind], {**shared, **panel, **late}) for panel in written)
+    if kind == "masked":
+        _check_alike(path, panels)
     return Study(kind, path.stem, str(raw.get("title", path.stem)), panels)
+
+
+def _check_alike(path: Path, panels: Sequence[Panel]) -> None:
+    """Functions of one study share a probe, and its files are named by function and model."""
+    if len({panel.task for panel in panels}) < len(panels):
+        raise HeadcountError(f"{path}: two panels ask for the same function. Run them as studies of their own.")
+    for key, value in vars(panels[0]).items():
+        if key not in ("task", "title") and any(getattr(panel, key) != value for panel in panels):
+            raise HeadcountError(
+                f"{path}: the panels of a study of masked heads differ in {key}, which they have to share."
+                " Run them as studies of their own."
+            )
 
 
 def _path(source: str) -> Path:
