@@ -186,14 +186,8 @@ def test_an_unknown_function_is_named_with_those_there_are(tmp_path, file):
 @pytest.mark.parametrize(
     ("second", "words"),
     [
-        (
-            '[[panel]]\ntask = "retrieval"\n[[panel]]\ntask = "retrieval"\ntitle = "again"\n',
-            "ask for the same function",
-        ),
-        (
-            '[[panel]]\ntask = "retrieval"\n[[panel]]\ntask = "inference"\nn = 20\n',
-            "differ in n, which they have to share",
-        ),
+        ('task = "retrieval"\ntitle = "again"', "ask for the same function"),
+        ('task = "inference"\nn = 20', "differ in n, which they have to share"),
     ],
 )
 def test_panels_that_would_overwrite_each_other_are_refused(tmp_path, second, words):
