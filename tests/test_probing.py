@@ -19,7 +19,7 @@ from headcount.tasks.questions.prompts import answer_places, question_prompts
 from planted_copying import COPYING, planted, planted_questions
 
 COPYING_NAMES = {head_name(head) for head in COPYING}
-SMALL = ProbeFit(epochs=200, batch=16, projection=8, hidden=16)
+SMALL = ProbeFit(epochs=100, batch=16, rate=3e-3, projection=8, hidden=16)
 
 
 @pytest.fixture(scope="module")
