@@ -53,6 +53,7 @@ def make_checkpoint(folder):
     trainer = Trainer(accelerator="cpu", logger=False, default_root_dir=folder, callbacks=[EarlyStopping("loss")])
     trainer.strategy.connect(metric)
     trainer.save_checkpoint(checkpoint)
+    # The file was written a line above, by this very script; reading all of it is safe.
     saved = torch.load(checkpoint, weights_only=False)
     saved["hyper_parameters"] = AttributeDict(saved["hyper_parameters"])  # more than tensors, as checkpoints may hold
     torch.save(saved, checkpoint)

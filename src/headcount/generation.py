@@ -7,7 +7,7 @@ once.
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, Self
 
 import torch
@@ -52,7 +52,7 @@ class Cuts:
 
     keeps: Tensor
     """[cut, layer, head], True for heads that are left alone."""
-    filling: Filling = Filling()  # noqa: RUF009
+    filling: Filling = field(default_factory=Filling)
     positions: Where = "generated"
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ from ..measure import Advance, silent
 from ..models import Model
 from ..results import load_result, save_result
 from ..scores.result import HeadScores
-from ..tasks.questions import QuestionSet
+from ..tasks.questions import Question, QuestionSet
 from ..tasks.questions.prompts import question_prompts
 from .by_head import HeadProbes, beyond_chance, fit_by_head
 from .joint import JointClassifier, ProbeFit, features, fit_joint
@@ -143,7 +143,7 @@ def probe_heads(
         head_accuracy=(by_head.guesses == data.held_labels.numpy()[:, None, None]).mean(0),
         head_control=np.stack([data.excess(control.guesses) for control in controls]),
         chance=float(np.bincount(data.held_labels.numpy()).max() / len(data.held_labels)),
-        skipped={"empty answers": len(asked) - len(used)} if len(used) < len(asked) else {},
+        skipped=_left_out(asked, answers, functions),
         provenance={"fit": vars(fit), "seeds": seeds, "shuffles": shuffles, "seed": seed, "choose": choose, "k": k},
     )  # fmt: skip
 
@@ -160,6 +160,16 @@ def _answered(questions: QuestionSet, answers: Sequence[Sequence[int]]) -> tuple
             f" questions with a word; there is {', '.join(found) or 'none'}."
         )
     return found
+
+
+def _left_out(asked: Sequence[Question], answers: Sequence[Sequence[int]], functions: Sequence[str]) -> dict[str, int]:
+    """Why questions were not used -> how many."""
+    answered = [question for question, answer in zip(asked, answers, strict=False) if answer]
+    counts = {
+        "empty answers": len(asked) - len(answered),
+        "function not in every split": sum(question.function not in functions for question in answered),
+    }
+    return {reason: count for reason, count in counts.items() if count}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import Any, cast
 from ..answers import Answers, ask
 from ..comet import checkpoint, find_comet
 from ..curves import Curve
-from ..cuts import Fill
 from ..errors import HeadcountError, did_you_mean
 from ..generation import MAX_TOKENS, POSITIONS, Where
 from ..masking import ORDERS, MaskedAnswers, MaskOrder, generation_filling, mask_answers, masked_curve, masked_ks
@@ -43,7 +42,6 @@ def check_masked(panel: MaskedPanel) -> None:
             raise HeadcountError(f"{key} of masked heads cannot be {getattr(panel, key)!r}. Known: {', '.join(known)}.")
     if isinstance(panel.ks, str) and panel.ks != "elbow":
         raise HeadcountError(f'ks of masked heads are a list of whole numbers, or "elbow"; this is {panel.ks!r}.')
-    Fill.parse(panel.fill)
     generation_filling(panel.fill)
     fit_of(panel)
     require_sklearn()
@@ -242,7 +240,8 @@ class MaskedWork:
         job = self._job("steering", function=function, scores=array_digest(scores.values), choose=panel.choose,
                         tokens=panel.tokens, **settings)  # fmt: skip
         try:
-            return ledger.result(job, Steering, compute, skipped=lambda: bar.advance(self._steering_cost())), ""
+            found = ledger.result(job, Steering, compute, skipped=lambda: bar.advance(self._steering_cost()))
+            return replace(found, model=self.model.name), ""
         except HeadcountError as error:
             return None, str(error)
 
