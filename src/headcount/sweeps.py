@@ -109,7 +109,7 @@ def sweep(
         curve = Curve(**facts, ks=tuple(grid), values=_measured(cut_up, meter, orders, grid, mode))
         rounds, at_once = (1, REFINE_AT_ONCE // 2) if chance else (total, REFINE_AT_ONCE)
         while threshold and rounds and (missing := around_crossing(curve, threshold, precision, at_once)):
-            curve = _with_points(curve, missing, _measured(cut_up, meter, orders, missing, mode))
+            curve = with_points(curve, missing, _measured(cut_up, meter, orders, missing, mode))
             rounds -= 1
     return curve
 
@@ -188,7 +188,7 @@ def around_crossing(curve: Curve, threshold: float, precision: float = 0.0, at_o
     return sorted({int(k) for k in steps} - {before, needed})
 
 
-def _with_points(curve: Curve, ks: Sequence[int], values: Values) -> Curve:
+def with_points(curve: Curve, ks: Sequence[int], values: Values) -> Curve:
     """The curve with more points, in order of k."""
     together = np.array([*curve.ks, *ks])
     place = together.argsort()

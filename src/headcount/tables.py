@@ -8,7 +8,10 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .comparison import Comparison
+    from .sparse import Evaluation
     from .studies import StudyResult
 
 
@@ -172,3 +175,17 @@ PRINTERS: dict[str, Callable[["StudyResult"], None]] = {
     "kept": print_kept, "roles": print_roles, "masked": print_masked,
 }  # fmt: skip
 """How each kind of study is told."""
+
+
+def print_evaluation(found: "Evaluation", folder: "Path") -> None:
+    """What a sparse model is worth on held-out text."""
+    print(f"\nOn {found.sequences} held-out sequences of {found.length} tokens, gates hard:")
+    print_table(("", ""), found.rows())
+    print_table(
+        ("source", "dense loss", "loss", "sequences"),
+        [
+            (name, f"{source['dense_loss']:.4f}", f"{source['loss']:.4f}", f"{source['sequences']:.0f}")
+            for name, source in found.by_source.items()
+        ],
+    )
+    print(f"Model, card, log and plot: {folder}")

@@ -10,6 +10,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 
 from ..curves import Curve, Ratio, compare
@@ -27,7 +28,12 @@ ORDER_WORDS = {
     "chance": "by chance",
     "chance-matched": "by chance, same layers",
 }
-ORDER_DASHES = {"absolute": "-", "signed": (0, (5, 1.5)), "chance": (0, (1, 1.5)), "chance-matched": (0, (3, 1, 1, 1))}
+ORDER_DASHES: dict[str, Any] = {
+    "absolute": "-",
+    "signed": (0, (5, 1.5)),
+    "chance": (0, (1, 1.5)),
+    "chance-matched": (0, (3, 1, 1, 1)),
+}
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_ROW = 3.1, 2.75, 4
 
@@ -85,7 +91,9 @@ def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | No
     rows = -(-len(panels) // columns)
     with mpl.rc_context(STYLE):
         width = max(PANEL_WIDTH * columns, 5.0) + 0.3
-        labels = list(dict.fromkeys(look.label for look in looks.values()))
+        orders = _order_lines(looks)
+        labels = list(dict.fromkeys(look.label for look in looks.values() if look.label != "_"))
+        labels += [str(line.get_label()) for line in orders]
         beside = legend_columns(labels, width)
         height = PANEL_HEIGHT * rows + 0.55 + 0.2 * -(-len(labels) // beside)
         figure = Figure(figsize=(width, height), layout="constrained")
@@ -101,6 +109,7 @@ def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | No
             if ax.figure is not None:
                 for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
                     first.setdefault(label, handle)
+        first |= {str(line.get_label()): line for line in orders}
         figure.legend(
             first.values(), first.keys(), loc="outside upper center", ncols=beside,
             title="\n".join(wrap(title, int(width * 13))) or None, title_fontsize=10.5,
@@ -116,12 +125,14 @@ def _draw_panel(
     for curve in curves:
         look = looks[curve.model, curve.order]
         value, low, high = curve.band()
-        ax.fill_between(curve.ks, low, high, color=look.colour, alpha=0.18, linewidth=0)
-        ax.plot(curve.ks, value, color=look.colour, linestyle=look.dashes, linewidth=1.6, label=look.label)
+        faint = curve.order.startswith("chance") and look.colour != CHANCE_COLOUR  # one chance line of several
+        ax.fill_between(curve.ks, low, high, color=look.colour, alpha=0.07 if faint else 0.18, linewidth=0)
+        width = 1.0 if faint else 1.6
+        ax.plot(curve.ks, value, color=look.colour, linestyle=look.dashes, linewidth=width, label=look.label)
     ax.set_title(name, loc="left")
     verb = "kept" if curves[0].mode == "keep" else "masked"
     ax.set_xlabel(f"Number of {curves[0].units} {verb}")
-    if curves[0].units == "edges":
+    if curves[0].units != "heads":
         # From one edge on; with none kept nothing is explained, by definition.
         ax.set_xscale("log")
         ax.set_xlim(1, total)
@@ -175,11 +186,12 @@ def _draw_threshold(
 
 
 def ratio_of_models(curves: Sequence[Curve], threshold: float) -> Ratio | None:
-    """Between the two models of a panel, in the first of its orders; None where there are not two."""
+    """Between the first and the last model of a panel, in the first of its orders; None where there is one model. What
+    stands between them, a dense control say, is drawn and not counted."""
     first_order = [curve for curve in curves if curve.order == curves[0].order]
-    if len(first_order) != 2:
+    if len(first_order) < 2:
         return None
-    return compare(first_order[0], first_order[1], threshold)
+    return compare(first_order[0], first_order[-1], threshold)
 
 
 def _looks(curves: Sequence[Curve]) -> dict[tuple[str, str], Look]:
@@ -194,9 +206,21 @@ def _looks(curves: Sequence[Curve]) -> dict[tuple[str, str], Look]:
             if len(models) == 1 and not chance:
                 own = ORDER_COLOURS.get(order, colour)
             words = ORDER_WORDS[order]
-            label = words if len(models) == 1 else model if len(orders) == 1 else f"{model}, {words}"
+            # With many of both, a line is named by its model, and the dashes have entries of their own.
+            label = words if len(models) == 1 else model if order == orders[0] else "_"
             looks[model, order] = Look(label, own, ORDER_DASHES[order])
     return looks
+
+
+def _order_lines(looks: dict[tuple[str, str], Look]) -> list[Line2D]:
+    """Entries for the dashes, where colours stand for models."""
+    orders = dict.fromkeys(order for _, order in looks)
+    if len(orders) == 1 or len(looks) == len(orders):
+        return []
+    return [
+        Line2D([], [], color="#555555", linestyle=ORDER_DASHES[order], linewidth=1.2, label=ORDER_WORDS[order])
+        for order in orders
+    ]
 
 
 def _caption(panels: Sequence[tuple[str, Sequence[Curve]]]) -> str:
@@ -208,7 +232,8 @@ def _caption(panels: Sequence[tuple[str, Sequence[Curve]]]) -> str:
     methods = list(dict.fromkeys(curve.method for curve in curves if not curve.order.startswith("chance")))
     parts = [", ".join(models)]
     if methods:
-        parts.append(f"scored by {', '.join(methods)} on other prompts")
+        scored_on = "prompt by prompt" if curves[0].units == "attention edges" else "on other prompts"
+        parts.append(f"scored by {', '.join(methods)} {scored_on}")
     parts.append(f"{'–'.join(map(str, pairs))} test prompts a panel, bands 90 % intervals over them")
     if draws:
         parts.append(f"chance: {'–'.join(map(str, draws))} draws and their spread")

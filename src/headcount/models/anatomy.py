@@ -62,6 +62,7 @@ class Anatomy:
     model_type: str
     n_heads: int
     head_size: int
+    attentions: tuple[nn.Module, ...]
     out_projections: tuple[nn.Module, ...]
     attention_norms: tuple[nn.Module, ...] | None
     """Norms that the heads' sum passes on its way into the residual stream; None in ordinary pre-norm blocks."""
@@ -133,6 +134,7 @@ def _describe(hf: nn.Module, family: Family, layers: list[nn.Module], known: boo
         n_heads=n_heads,
         # Never hidden/heads: Qwen3 and Gemma choose the head size freely.
         head_size=min(widths) // n_heads,
+        attentions=tuple(_present(layer, family.attention) for layer in layers),
         out_projections=tuple(projections),
         # What a norm of that name means is known for registered families only.
         attention_norms=tuple(_present(layer, norm) for layer in layers) if known and norm else None,

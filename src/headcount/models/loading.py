@@ -11,14 +11,15 @@ from safetensors import SafetensorError
 from torch import nn
 
 from ..errors import HeadcountError, did_you_mean
-from . import smollm2
+from . import bundled, smollm2
 from .anatomy import find_anatomy
 from .model import Model
+from .sparse_folder import SparseFacts, has_adapter, is_sparse, make_sparse
 
 LOAD_ERRORS = (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError, StrictDataclassError)
 """What Hugging Face's libraries raise for files that are missing, broken or contradict each other."""
 
-NAMED: dict[str, Callable[[], Path]] = {"smollm2": smollm2.folder}
+NAMED: dict[str, Callable[[], Path]] = {"smollm2": smollm2.folder, **bundled.FOLDERS}
 """Models known by a short name; the function returns their folder and fetches it first where need be."""
 
 
@@ -27,6 +28,7 @@ def load(
     *,
     tokenizer: Any = None,
     name: str | None = None,
+    base: str | Path | None = None,
     device: str | None = None,
     dtype: str | torch.dtype | None = None,
     **from_pretrained: Any,
@@ -38,6 +40,8 @@ def load(
     - `source`: a named model (`"smollm2"`), a local folder, a hub id, or a HF module that is already in memory.
     - `tokenizer`: for a module in memory; otherwise the one that lies with the model.
     - `name`: what tables and figures call it.
+    - `base`: for a folder with the adapter of a sparse model: the dense model it goes on, where that is not where it
+      was in training.
     - `device`: `"cpu"`, `"cuda"`, `"mps"` …; the best one there is by default. Left alone with `device_map`.
     - `dtype`: float32 on the CPU by default, the checkpoint's own elsewhere.
     - anything else (`device_map`, `revision`, `attn_implementation` …) goes to HF's `from_pretrained`.
@@ -47,24 +51,34 @@ def load(
     if not isinstance(source, str | Path | nn.Module):
         raise HeadcountError(f"A model is a name, a folder or a module; this is a {type(source).__name__}.")
     if isinstance(source, nn.Module):
-        if from_pretrained or device or dtype:
-            given = sorted([*from_pretrained, *(["device"] if device else []), *(["dtype"] if dtype else [])])
+        options = {**from_pretrained, "device": device, "dtype": dtype, "base": base}
+        if given := sorted(option for option, value in options.items() if value is not None):
             raise HeadcountError(f"A module in memory takes no {', '.join(given)}: move or cast it before loading.")
         hf: Any = source
         name = name or Path(getattr(hf, "name_or_path", "") or type(hf).__name__).name
     else:
-        hf, tokenizer = _from_pretrained(str(source), tokenizer, device, dtype, from_pretrained)
         name = name or Path(str(source)).name
+        place = _place(str(source))
+        sparse = place if place is not None and is_sparse(place) else None
+        if sparse is not None and has_adapter(sparse):
+            source = str(base or SparseFacts.load(sparse).base)
+            place = _place(source)
+        elif base is not None:
+            raise HeadcountError(f"A base belongs to the adapter of a sparse model; {source} is a model of its own.")
+        hf, tokenizer = _from_pretrained(str(source), place, tokenizer, device, dtype, from_pretrained)
+        if sparse is not None:
+            hf.eval()
+            return make_sparse(Model(name=name, hf=hf, tokenizer=tokenizer, anatomy=find_anatomy(hf)), sparse)
     hf.eval()
     return Model(name=name, hf=hf, tokenizer=tokenizer, anatomy=find_anatomy(hf))
 
 
 def _from_pretrained(
-    source: str, tokenizer: Any, device: str | None, dtype: str | torch.dtype | None, options: dict[str, Any]
-) -> tuple[Any, Any]:
+    source: str, place: Path | None, tokenizer: Any, device: str | None, dtype: str | torch.dtype | None,
+    options: dict[str, Any],
+) -> tuple[Any, Any]:  # fmt: skip
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    place = _place(source)
     options = {"trust_remote_code": False, **options}
     if place is not None:
         options["local_files_only"] = True
@@ -96,7 +110,7 @@ def _place(source: str) -> Path | None:
         raise HeadcountError("The name of the model is empty.")
     folder = Path(source).expanduser()
     if folder.is_dir():
-        if not (folder / "config.json").is_file():
+        if not (folder / "config.json").is_file() and not is_sparse(folder):
             raise HeadcountError(
                 f"The folder {source} holds no config.json, so it is not a Hugging Face model."
                 " Point to the folder that save_pretrained wrote."

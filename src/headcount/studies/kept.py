@@ -4,9 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from ..attention_edges import ORDERS as ATTENTION_ORDERS
+from ..attention_edges import UNITS as ATTENTION_EDGES
+from ..attention_edges import edge_count, sweep_attention_edges
 from ..circuits.fills import check_cut
 from ..curves import Curve, Mode
 from ..cuts import Fill, check_fill
+from ..errors import HeadcountError
 from ..graph import Readers
 from ..measure import MAX_TOKENS
 from ..memory import Sizes, plan_circuits, plan_scores, show_bytes
@@ -27,12 +31,27 @@ Scores = HeadScores | EdgeScores
 
 def check_kept(panel: KeptPanel) -> None:
     """What can be known to be wrong before a model is loaded."""
-    require_units(panel.method, panel.units)
+    if panel.units == "attention-edges":
+        _check_attention_edges(panel)
+    else:
+        require_units(panel.method, panel.units)
     Fill.parse(panel.fill)
     if panel.units == "edges":
         check_cut(panel.fill, panel.positions)
     if panel.metric:
         metric_named(panel.metric)
+
+
+def _check_attention_edges(panel: KeptPanel) -> None:
+    """They are scored by attribution, kept, and carry the counterfactual elsewhere."""
+    wanted = {"method": "attribution", "fill": "counterfactual", "positions": "all", "mode": "keep"}
+    for key, only in wanted.items():
+        if getattr(panel, key) != only:
+            raise HeadcountError(
+                f"Attention edges know the {key} {only!r} alone; the study asks for {getattr(panel, key)!r}."
+            )
+    if wrong := [order for order in panel.orders if order not in ATTENTION_ORDERS]:
+        raise HeadcountError(f"Attention edges have no order {wrong[0]!r}. Known: {', '.join(ATTENTION_ORDERS)}.")
 
 
 @dataclass(frozen=True)
@@ -45,6 +64,8 @@ class KeptWork:
     memory: int | None
 
     def run(self, bar: Bar, ledger: Ledger) -> PanelResult:
+        if self.panel.units == "attention-edges":
+            return PanelResult(None, [self.attention_curve(order, bar, ledger) for order in self.panel.orders])
         scores = self.scores(bar, ledger)
         return PanelResult(scores, [self.curve(order, scores, bar, ledger) for order in self.panel.orders])
 
@@ -108,11 +129,26 @@ class KeptWork:
         method = scores.method if ordered_by else found.method
         return replace(found, model=self.model.name, task=self.task.name, title=self.task.title, method=method)
 
+    def attention_curve(self, order: str, bar: Bar, ledger: Ledger) -> Curve:
+        panel = self.panel
+        settings: dict[str, Any] = {
+            "keep": order, "ks": panel.ks or None, "points": panel.points, "threshold": panel.threshold,
+            "precision": panel.precision, "metric": self.task.metric, "draws": panel.draws, "seed": panel.seed,
+        }  # fmt: skip
+        bar.describe(f"{self.model.name} · {self.task.name} · {ATTENTION_EDGES}, {order}")
+        found = ledger.result(
+            self._job("attention-sweep", **settings),
+            Curve,
+            lambda: sweep_attention_edges(self.model, self.task, advance=self._advance(bar), **settings),
+            skipped=lambda: bar.advance(self._sweep_cost(order)),
+        )
+        return replace(found, model=self.model.name, task=self.task.name, title=self.task.title)
+
     def _of_edges(self) -> dict[str, Any]:
         return {"readers": self.panel.readers} if self.panel.units == "edges" else {}
 
     def _job(self, kind: str, **settings: Any) -> Job:
-        at_once = MAX_TOKENS if self.panel.units == "heads" else self.memory
+        at_once = self.memory if self.panel.units == "edges" else MAX_TOKENS
         return job_of(kind, self.model, self.task, at_once, settings)
 
     def cost(self) -> float:
@@ -120,6 +156,8 @@ class KeptWork:
         return self._score_cost() + sum(self._sweep_cost(order) for order in self.panel.orders)
 
     def _score_cost(self) -> float:
+        if self.panel.units == "attention-edges":
+            return 0
         edges = self._total() if self.panel.units == "edges" else 0
         train = len(self.task.train)
         updates = Fit().forwards(train) // train
@@ -136,6 +174,8 @@ class KeptWork:
     def _total(self) -> int:
         if self.panel.units == "heads":
             return self.model.head_count
+        if self.panel.units == "attention-edges":
+            return edge_count(self.model, max(len(example.ids) for example in self.task.test))
         return find_graph(self.model, cast(Readers, self.panel.readers)).n_edges
 
     def _advance(self, bar: Bar) -> Callable[[int], None]:

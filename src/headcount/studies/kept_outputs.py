@@ -19,7 +19,8 @@ from .spec import KeptPanel, Study
 def write_kept(folder: Path, study: Study, results: Sequence[Sequence[PanelResult]]) -> dict[str, Any]:
     """Write everything into the folder and return the summary."""
     panels = [[curve for result in panel for curve in result.curves] for panel in results]
-    scores: list[HeadScores | EdgeScores] = [result.scores for panel in results for result in panel]
+    # Attention edges are scored prompt by prompt, and have no scores to keep.
+    scores: list[HeadScores | EdgeScores] = [result.scores for panel in results for result in panel if result.scores]
     heads = [entry for entry in scores if isinstance(entry, HeadScores)]
     if heads:
         write_file(folder / "scores.csv", csv_text([row for entry in heads for row in entry.rows()]))

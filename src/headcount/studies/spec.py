@@ -44,7 +44,7 @@ class KeptPanel(Panel):
     precision: float = 0.0
     """Share of the units needed to which the crossing of the threshold is found; 0 for one unit."""
     ks: str | tuple[int, ...] = ""
-    """A grid's name or numbers; quadratic for heads and logarithmic for edges by default."""
+    """A grid's name or numbers; quadratic for heads and logarithmic for the others by default."""
     points: int = 24
     draws: int = 20
     steps: int = 5
@@ -141,7 +141,7 @@ SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
 }
 FLAGS = ("prune",)
 CHOICES = {
-    "units": ("heads", "edges"),
+    "units": ("heads", "edges", "attention-edges"),
     "readers": ("kv-heads", "query-heads"),
     "mode": ("keep", "mask"),
     "orders": ("absolute", "signed", "chance", "chance-matched"),
@@ -212,13 +212,16 @@ def read_study(
     late = {**(raw.get("quick", {}) if quick else {}), **(overrides or {})}
     written = raw.get("panel", [])
     if tasks:
-        own = {panel["task"]: panel for panel in written}
-        written = [own.get(task, {"task": task}) for task in dict.fromkeys(tasks)]
+        own: dict[str, list[dict[str, Any]]] = {}
+        for panel in written:
+            own.setdefault(panel["task"], []).append(panel)
+        written = [panel for task in dict.fromkeys(tasks) for panel in own.get(task, [{"task": task}])]
     if not written:
         raise HeadcountError(f'The study {path} has no panel. Add at least: [[panel]] with task = "ioi".')
     if models:
         late["models"] = list(models)
-    panels = tuple(_panel(PANELS[kind], {**shared, **panel, **late}) for panel in written)
+    # Panels that differ in what the command has overruled are one.
+    panels = tuple(dict.fromkeys(_panel(PANELS[kind], {**shared, **panel, **late}) for panel in written))
     if kind == "masked":
         _check_alike(path, panels)
     return Study(kind, path.stem, str(raw.get("title", path.stem)), panels)

@@ -1,0 +1,30 @@
+"""The command line: parse, call, print. Nothing here imports torch until a command needs it."""
+
+import sys
+
+from ..errors import HeadcountError
+from . import measure, models, show
+from .app import app
+
+__all__ = ["app", "main", "measure", "models", "show"]
+
+
+def main() -> None:
+    """The entry point: bad input is one sentence on stderr and exit code 2, never a traceback."""
+    _calm_libraries()
+    try:
+        app()
+    except HeadcountError as error:
+        print(f"headcount: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _calm_libraries() -> None:
+    """Loading bars and advice of other libraries would drown what we have to say."""
+    import os
+
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_VERBOSITY", "critical")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -1,0 +1,86 @@
+"""Commands that show what there is: methods, tasks, questions; and the setup of COMET."""
+
+from typing import Annotated
+
+import typer
+
+from ..errors import HeadcountError
+from .app import app, comet_app, load_model, tasks_app
+
+
+@app.command()
+def methods() -> None:
+    """List the scoring methods with their cost in forward passes."""
+    from ..scores import METHODS
+    from ..tables import print_table
+
+    print_table(
+        ("method", "units", "what it is", "forwards"),
+        [(method.name, method.units, method.summary, method.cost) for method in METHODS.values()],
+    )
+    print("L layers of H heads, S steps, E edges; a backward pass counts as one forward.")
+
+
+@tasks_app.command("list")
+def list_tasks() -> None:
+    """List the built-in tasks."""
+    from ..tables import print_table
+    from ..tasks import known_tasks
+
+    print_table(("task", "kind", "what it asks"), [(name, *facts) for name, facts in known_tasks().items()])
+
+
+@tasks_app.command("show")
+def show_task(
+    task: Annotated[str, typer.Argument(help="A task, or a JSONL file.")],
+    model: Annotated[
+        str, typer.Option(help="Whose tokenizer makes the prompts, and whose answers are shown.")
+    ] = "smollm2",
+    n: Annotated[int, typer.Option("-n", help="How many examples.")] = 3,
+    seed: Annotated[int, typer.Option(help="Of the examples.")] = 0,
+) -> None:
+    """Print examples of a task with the model's own answer probabilities."""
+    from ..tasks import task as make_task
+    from ..tasks.show import describe_examples
+
+    if n < 1:
+        raise HeadcountError(f"-n must be at least 1; this is {n}.")
+    loaded = load_model(model)
+    made = make_task(task, loaded, n=max(2 * n, 2), seed=seed)
+    for block in describe_examples(loaded, made.test[:n]):
+        print(block, end="\n\n")
+
+
+@app.command("questions")
+def show_questions(
+    function: Annotated[str | None, typer.Argument(help="A function, such as retrieval; all by default.")] = None,
+    questions: Annotated[str, typer.Option(help="A JSON file in the layout of CogQA.")] = "built-in",
+    n: Annotated[int, typer.Option("-n", help="How many of each.")] = 3,
+    seed: Annotated[int, typer.Option(help="Of the questions.")] = 0,
+) -> None:
+    """Print questions that are labelled with the function they ask for, and their right answers."""
+    from ..tasks.questions import questions as read_questions
+
+    found = read_questions(questions, seed=seed)
+    for name in found.functions if function is None else [found.require(function)]:
+        own = [question for question in found.questions if question.function == name]
+        print(f"{name}: {len(own)} questions")
+        for question in own[: max(n, 0)]:
+            others = f"  (or {', '.join(question.accepted)})" if question.accepted else ""
+            print(f"    {question.text}\n        -> {question.answer}{others}")
+
+
+@comet_app.command("setup")
+def comet_setup(
+    python: Annotated[
+        str | None, typer.Option(help="The Python to make it with: 3.10, 3.11 or 3.12. By default headcount's own.")
+    ] = None,
+) -> None:
+    """Install COMET beside headcount, in the cache folder: some minutes, 1.4 GB; with CUDA several GB more."""
+    from ..comet import DEFAULT_MODEL, setup_comet
+    from ..progress import waiting
+
+    with waiting("setting up COMET"):
+        command = setup_comet(python)
+    print(f"COMET is ready: {command}")
+    print(f"Its model {DEFAULT_MODEL} (2.3 GB) is downloaded from the hub when it is first used.")

@@ -1,0 +1,130 @@
+"""What a sparse model is worth on held-out text, its gates hard."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..models import Model
+from ..models.sparse_attention import Gates, counted, drawn
+
+Advance = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """On held-out sequences of one length, to which the shares belong."""
+
+    length: int
+    sequences: int
+    loss: float
+    """Nats a token, gates hard."""
+    dense_loss: float
+    """Of the dense model on the same text."""
+    open_gates_loss: float
+    """Of the trained weights with every gate open."""
+    open_share: float
+    """Open edges of all causal edges."""
+    keys_a_query: float | None
+    """None where there are no gates, in a dense control."""
+    empty_rows: float
+    """Share of (head, query) that attend to nothing."""
+    dead_heads: int
+    """Heads of which no gate opened anywhere."""
+    heads: int
+    by_source: dict[str, dict[str, float]]
+    """Loss and dense loss of every source."""
+
+    @property
+    def relative_loss(self) -> float:
+        """How much higher the loss is than the dense model's."""
+        return self.loss / self.dense_loss - 1
+
+    def rows(self) -> list[tuple[str, str]]:
+        """For tables and cards."""
+        found = [
+            ("loss", f"{self.loss:.4f} nats a token"),
+            ("the dense model's", f"{self.dense_loss:.4f} ({self.relative_loss:+.2%})"),
+        ]
+        if self.keys_a_query is not None:
+            found += [
+                ("with every gate open", f"{self.open_gates_loss:.4f}"),
+                ("open edges", f"{self.open_share:.3%} of the causal edges at T = {self.length}"),
+                ("keys a query", f"{self.keys_a_query:.3f}"),
+                ("rows that attend to nothing", f"{self.empty_rows:.1%}"),
+                ("heads that never open", f"{self.dead_heads} of {self.heads}"),
+            ]
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@torch.no_grad()
+def evaluate(
+    model: Model,
+    gates: tuple[Gates, ...],
+    dense_logits: Callable[[Tensor], Tensor],
+    held_out: dict[str, Tensor],
+    batch: int,
+    at_most: int,
+    advance: Advance = lambda rows: None,
+) -> Evaluation:
+    """On `at_most` of the held-out sequences, every source in proportion to its size."""
+    chosen = sample(held_out, at_most)
+    open_edges = edges = rows = empty = 0.0
+    alive = torch.zeros(model.n_layers, model.n_heads, dtype=torch.bool)
+    by_source: dict[str, dict[str, float]] = {}
+    open_losses: list[Tensor] = []
+    for source, sequences in chosen.items():
+        losses, dense_losses = [], []
+        for ids in sequences.split(batch):
+            ids = ids.to(model.device)
+            with counted(gates) as ledger, drawn(gates, "hard"):
+                losses.append(token_losses(model.logits(ids), ids))
+            dense_losses.append(token_losses(dense_logits(ids), ids))
+            with drawn(gates, "open"):
+                open_losses.append(token_losses(model.logits(ids), ids) if gates else losses[-1])
+            for layer, (opened, there) in enumerate(zip(ledger.open, ledger.edges, strict=True)):
+                open_edges += float(opened.sum())
+                edges += float(there.expand_as(opened).sum())
+                rows += opened.numel()
+                empty += float((opened == 0).sum())
+                alive[layer] |= (opened.sum((0, 2)) > 0).cpu()
+            advance(len(ids))
+        by_source[source] = {
+            "loss": float(torch.cat(losses).mean()),
+            "dense_loss": float(torch.cat(dense_losses).mean()),
+            "sequences": float(len(sequences)),
+        }
+    total = sum(source["sequences"] for source in by_source.values())
+
+    def mean(name: str) -> float:
+        return sum(source[name] * source["sequences"] for source in by_source.values()) / total
+
+    return Evaluation(
+        length=int(next(iter(chosen.values())).shape[1]), sequences=int(total), loss=mean("loss"),
+        dense_loss=mean("dense_loss"), open_gates_loss=float(torch.cat(open_losses).mean()),
+        open_share=open_edges / edges if edges else 1.0, keys_a_query=open_edges / rows if rows else None,
+        empty_rows=empty / rows if rows else 0.0, dead_heads=int((~alive).sum()) if gates else 0,
+        heads=model.head_count, by_source=by_source,
+    )  # fmt: skip
+
+
+def sample(held_out: dict[str, Tensor], at_most: int) -> dict[str, Tensor]:
+    """Sequences of every source in proportion to its size, at least one, spread over it evenly."""
+    total = sum(map(len, held_out.values()))
+    share = min(at_most / total, 1.0)
+    chosen = {}
+    for source, sequences in held_out.items():
+        wanted = max(round(len(sequences) * share), 1)
+        chosen[source] = sequences[torch.linspace(0, len(sequences) - 1, wanted).round().long()]
+    return chosen
+
+
+def token_losses(logits: Tensor, ids: Tensor) -> Tensor:
+    """Nats of every token but the first, flattened."""
+    return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten(), reduction="none")

@@ -1,0 +1,121 @@
+"""Few open edges under a bound on what is lost (GECO: Rezende and Viola 2018, arXiv 1810.00597).
+
+    minimise  R  subject to  D_i ≤ tolerance_i        R: expected share of open edges, or its logarithm
+    by        R + Σ_i λ_i (D_i - tolerance_i)         over the weights and offsets,
+    with      log λ_i += η · smoothed violation_i     after every step
+
+D is what is lost against the dense model on the same tokens: loss - dense loss, KL(dense ‖ sparse) or a mix of both,
+on average over all tokens, and on average over the tokens that lose most. A mean over ordinary text hides what the text
+rarely asks for (a name from three lines above, once a page); the tail is made of just that.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..recipe import Recipe
+
+LOWEST, HIGHEST = -3.0, 8.0
+"""Between which the logarithm of a multiplier stays."""
+LEAST_SCALE = 0.01
+"""Violations are relative to the tolerance, or to this where it is smaller."""
+
+
+@dataclass
+class Bound:
+    """One bound with its multiplier, which grows while it is broken and shrinks while there is slack."""
+
+    name: str
+    tolerance: float
+    speed: float
+    smoothing: float
+    log_multiplier: float
+    smoothed: float = 0.0
+    updates: int = 0
+
+    @property
+    def multiplier(self) -> float:
+        return math.exp(self.log_multiplier)
+
+    def term(self, lost: Tensor) -> Tensor:
+        return self.multiplier * (lost - self.tolerance)
+
+    def update(self, lost: float) -> None:
+        violation = (lost - self.tolerance) / max(self.tolerance, LEAST_SCALE)
+        violation = min(max(violation, -1.0), 1.0)
+        self.smoothed = self.smoothing * self.smoothed + (1 - self.smoothing) * violation
+        self.updates += 1
+        unbiased = self.smoothed / (1 - self.smoothing**self.updates)
+        self.log_multiplier = min(max(self.log_multiplier + self.speed * unbiased, LOWEST), HIGHEST)
+
+
+def bounds_of(recipe: Recipe) -> list[Bound]:
+    tolerances = {"mean": recipe.tolerance, **({"tail": recipe.tail_tolerance} if recipe.tail else {})}
+    first = math.log(recipe.first_multiplier)
+    return [
+        Bound(name, tolerance, recipe.multiplier_speed, recipe.smoothing, first)
+        for name, tolerance in tolerances.items()
+    ]
+
+
+class _Lost(torch.autograd.Function):
+    """Loss and KL(dense ‖ sparse) of every token with one softmax and two passes over the vocabulary.
+
+    loss = lse(q) - q_y,    KL = Σ_v P_v (d_v - q_v) - lse(d) + lse(q)    for logits q (sparse) and d (dense)
+    d loss / dq = Q - 1_y,  d KL / dq = Q - P                             Q = softmax(q), P = softmax(d)
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, dense_logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        logits, dense_logits = logits.float(), dense_logits.float()
+        lse, dense_lse = logits.logsumexp(-1), dense_logits.logsumexp(-1)
+        y = targets[:, None]
+        p = (dense_logits - dense_lse[:, None]).exp_()
+        divergence = torch.linalg.vecdot(p, dense_logits - logits) - dense_lse + lse
+        ctx.save_for_backward(logits, lse, p, y)
+        loss, dense = lse - logits.gather(1, y)[:, 0], dense_lse - dense_logits.gather(1, y)[:, 0]
+        ctx.mark_non_differentiable(dense)
+        return loss, dense, divergence
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        loss_grad, _, divergence_grad = grads
+        logits, lse, p, y = ctx.saved_tensors
+        grad = (logits - lse[:, None]).exp_().mul_((loss_grad + divergence_grad)[:, None])
+        grad.addcmul_(p, divergence_grad[:, None], value=-1).scatter_add_(1, y, -loss_grad[:, None])
+        return grad, None, None
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Of one batch; the first two are means over tokens, the last is one number a token, with gradients."""
+
+    loss: Tensor
+    dense: Tensor
+    lost: Tensor
+
+    @classmethod
+    def of(cls, logits: Tensor, dense_logits: Tensor, ids: Tensor, kl: float) -> "Losses":
+        """From logits at every position of `ids`; what the last position says of each row has no token to meet."""
+        targets = ids.roll(-1, dims=1).flatten()
+        lost: Any = _Lost
+        found: tuple[Tensor, ...] = lost.apply(logits.flatten(0, 1), dense_logits.flatten(0, 1), targets)
+        loss, dense, divergence = (each.view(ids.shape)[:, :-1].flatten() for each in found)
+        return cls(loss.mean(), dense.mean(), (1 - kl) * (loss - dense) + kl * divergence)
+
+    def tail(self, share: float) -> Tensor:
+        """The mean over the tokens that lose most."""
+        return self.lost.topk(max(round(share * self.lost.numel()), 1)).values.mean()
+
+    def bounded(self, recipe: Recipe) -> list[Tensor]:
+        """What each of `bounds_of` bounds."""
+        return [self.lost.mean(), *([self.tail(recipe.tail)] if recipe.tail else [])]
+
+
+def regulariser(expected: list[Tensor], recipe: Recipe) -> Tensor:
+    """From the expected share of each layer."""
+    share = torch.stack([layer.to(expected[0].device) for layer in expected]).mean()
+    return share.log() if recipe.regulariser == "log" else share

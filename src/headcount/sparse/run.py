@@ -1,0 +1,147 @@
+"""`headcount.sparsify`: the whole way from a model and text to a folder that `headcount.load` takes."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+
+from ..cache import writable_folder
+from ..errors import HeadcountError
+from ..models import NAMED, Model, load
+from ..models.sparse_attention import gates_of
+from ..models.sparse_folder import ADAPTER, SparseFacts, has_adapter, is_sparse, read_gates, require_base, set_gates
+from ..progress import progress_bar, say
+from ..provenance import versions
+from ..recipe import Recipe
+from .allocator import keep_freed_memory
+from .checkpoint import FILE as CHECKPOINT
+from .evaluation import Evaluation, evaluate
+from .output import Rows, write_log, write_result
+from .text import Text, read_text
+from .trainee import Trainee, make_trainee
+from .training import train
+
+
+def sparsify(
+    source: str | Path,
+    text: Sequence[str] | str,
+    out: str | Path,
+    recipe: Recipe | None = None,
+    *,
+    start_from: str | Path | None = None,
+    merge: bool = False,
+    device: str | None = None,
+    quiet: bool = False,
+) -> Evaluation:
+    """Turn a model into its sparse twin, and write it to a folder that `headcount.load` takes.
+
+    **Arguments:**
+
+    - `source`: the dense model: a name, a folder or a hub id.
+    - `text`: files, folders, or names of datasets. The last share of each is held out.
+    - `out`: the folder. A run that was killed goes on from the checkpoint there, to the same result.
+    - `recipe`: the settings; see `Recipe`.
+    - `start_from`: the folder of an earlier result, whose adapter and gates training begins with.
+    - `merge`: write whole weights also where adapters were trained.
+
+    Returns what the result is worth on held-out text, gates hard; the same is in its card.
+    """
+    keep_freed_memory()
+    recipe = (recipe or Recipe()).check()
+    folder = writable_folder(Path(out).expanduser())
+    accelerator = Accelerator(cpu=device == "cpu", mixed_precision=_precision(device))
+    if is_sparse(folder):
+        raise HeadcountError(f"{folder} holds a finished model. Give another --out, or delete it to train it again.")
+    model = load(source, device=device or str(accelerator.device))
+    if gates_of(model):
+        raise HeadcountError(f"{model.name} is sparse already. Give its dense base, and begin with it: --start-from.")
+    if model.tokenizer is None:
+        raise HeadcountError(f"{model.name} has no tokenizer, so text cannot be read for it.")
+    sources = [text] if isinstance(text, str) else list(text)
+    sequences = read_text(model, sources, recipe)
+    base_fingerprint = model.fingerprint
+    origin = f"{base_fingerprint} {_digest(sequences)}"
+    earlier = None if start_from is None else Path(start_from).expanduser()
+    if earlier is not None:
+        origin += _require_start(earlier, model, recipe)
+    trainee = make_trainee(model, recipe)
+    if earlier is not None:
+        _begin_with(trainee, earlier)
+    kind = "dense control" if recipe.control else "sparse"
+    with progress_bar(recipe.steps, quiet=quiet or not accelerator.is_main_process) as bar:
+        bar.describe(f"{model.name} · {kind}")
+
+        def report(rows: Rows, new: int) -> None:
+            bar.advance(new)
+            bar.note(in_words(rows[-1]))
+            if accelerator.is_main_process and len(rows) % recipe.checkpoint_every == 0:
+                write_log(folder, rows)
+                if not quiet:
+                    say(f"step {len(rows)} of {recipe.steps}: {in_words(rows[-1])}")
+
+        rows = train(trainee, sequences, recipe, folder, accelerator, report, origin)
+        bar.describe(f"{model.name} · evaluation on held-out text")
+        found = evaluate(
+            model, trainee.gates, trainee.dense_logits, sequences.held_out, recipe.batch, recipe.evaluate_sequences
+        )
+    if accelerator.is_main_process:
+        write_log(folder, rows)
+        facts = SparseFacts(
+            form=None if recipe.control else recipe.form, sharpness=recipe.sharpness, base=_lasting(source),
+            base_fingerprint=base_fingerprint,
+            made={
+                "recipe": recipe.to_dict(), "text": [Path(each).name for each in sources], "versions": versions(),
+                "start_from": None if earlier is None else earlier.name, "evaluation": found.to_dict(),
+            },
+        )  # fmt: skip
+        write_result(folder, trainee, facts, found, merge)
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+    accelerator.end_training()
+    return found
+
+
+def _precision(device: str | None) -> str:
+    """bfloat16 where the device computes in it."""
+    return "bf16" if device != "cpu" and torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "no"
+
+
+def _digest(text: Text) -> str:
+    return hashlib.sha256(text.train.numpy().tobytes()).hexdigest()[:16]
+
+
+def _lasting(source: str | Path) -> str:
+    """A name or hub id as it is; a folder by its whole path, to be found from anywhere."""
+    place = Path(source).expanduser()
+    return str(place.resolve()) if place.is_dir() and str(source) not in NAMED else str(source)
+
+
+def _require_start(folder: Path, model: Model, recipe: Recipe) -> str:
+    """Refuse an earlier result that training cannot begin with; a hash of the one that it can."""
+    facts = SparseFacts.load(folder)
+    if recipe.lora is None or not has_adapter(folder):
+        raise HeadcountError(f"--start-from takes the folder of an adapter, and --lora with its rank; got {folder}.")
+    if facts.form != recipe.form or facts.sharpness != recipe.sharpness:
+        raise HeadcountError(f"The gates in {folder} are {facts.form}, of sharpness {facts.sharpness}; give the same.")
+    if facts.made["recipe"]["lora"] != recipe.lora:
+        raise HeadcountError(f"The adapter in {folder} has the rank {facts.made['recipe']['lora']}; give --lora so.")
+    require_base(facts, model, folder)
+    return hashlib.sha256((folder / ADAPTER).read_bytes()).hexdigest()[:16]
+
+
+def _begin_with(trainee: Trainee, folder: Path) -> None:
+    """The adapter and gates of an earlier result."""
+    from peft import load_peft_weights, set_peft_model_state_dict
+
+    weights: dict[str, Any] = load_peft_weights(str(folder), device="cpu")
+    set_peft_model_state_dict(trainee.peft, weights)
+    set_gates(trainee.gates, read_gates(folder))
+
+
+def in_words(row: dict[str, float]) -> str:
+    """How training stands."""
+    gates = f" · open {row['open_share']:.2%} · {row['keys_a_query']:.2f} keys a query" if row["open_share"] < 1 else ""
+    multipliers = ", ".join(f"{value:.3g}" for name, value in row.items() if name.endswith("multiplier"))
+    return f"loss {row['loss']:.3f} (dense {row['dense_loss']:.3f}){gates} · multiplier {multipliers}"

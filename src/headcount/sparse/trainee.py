@@ -1,0 +1,80 @@
+"""The model while it is trained: its weights or adapters, its gates, and the dense model beside it."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..models import Model
+from ..models.sparse_attention import Gates, add_gates, drawn, gates_of
+from ..recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Trainee:
+    model: Model
+    gates: tuple[Gates, ...]
+    """None in a dense control."""
+    peft: Any
+    """The peft model around `model.hf`, or None where every weight is trained."""
+    dense_logits: Callable[[Tensor], Tensor]
+    parameters: dict[str, nn.Parameter] = field(repr=False)
+
+    @property
+    def module(self) -> nn.Module:
+        module: nn.Module = self.model.hf
+        return module
+
+
+def make_trainee(model: Model, recipe: Recipe) -> Trainee:
+    """Add what is trained to a dense model. With adapters the dense model is the same module with adapters off and
+    gates open; otherwise it is a copy."""
+    model.hf.eval()  # No dropout: the gates' noise is the only one.
+    dense = copy.deepcopy(model.hf) if recipe.lora is None else None
+    if recipe.control:
+        gates: tuple[Gates, ...] = ()
+    else:
+        gates = gates_of(model) or add_gates(model, recipe.form, recipe.first_offset, recipe.sharpness)
+    for layer in gates:
+        layer.gradient = recipe.gradient
+    peft: Any = None
+    if recipe.lora is not None:
+        peft = _with_adapters(model, recipe.lora, recipe.seed)
+    for layer in gates:
+        layer.offset.requires_grad_(True)
+    if dense is not None:
+        dense.requires_grad_(False)
+
+    @torch.no_grad()
+    def dense_logits(ids: Tensor) -> Tensor:
+        if dense is not None:
+            found: Tensor = dense(input_ids=ids, use_cache=False).logits
+            return found
+        with peft.disable_adapter(), drawn(gates, "open"):
+            return model.logits(ids)
+
+    parameters = {name: p for name, p in model.hf.named_parameters() if p.requires_grad}
+    return Trainee(model, gates, peft, dense_logits, parameters)
+
+
+def _with_adapters(model: Model, rank: int, seed: int) -> Any:
+    """LoRA on every linear map inside the attention layers."""
+    from peft import LoraConfig, get_peft_model
+    from transformers.pytorch_utils import Conv1D
+
+    names = {module: name for name, module in model.hf.named_modules()}
+    targets = [
+        names[part]
+        for attention in model.anatomy.attentions
+        for part in attention.modules()
+        if isinstance(part, nn.Linear | Conv1D)
+    ]
+    torch.manual_seed(seed)
+    settings = LoraConfig(
+        r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules=targets, task_type="CAUSAL_LM",
+        fan_in_fan_out=isinstance(model.hf.get_submodule(targets[0]), Conv1D),
+    )  # fmt: skip
+    return get_peft_model(model.hf, settings)

@@ -1,0 +1,107 @@
+"""The loop: packed text in, a sparse model out; it can be killed at any time and goes on to the same result."""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from ..errors import HeadcountError
+from ..models.sparse_attention import counted, drawn
+from ..recipe import Recipe
+from .checkpoint import Training
+from .objective import Losses, bounds_of, regulariser
+from .text import Text
+from .trainee import Trainee
+
+GRADIENT_NORM = 1.0
+Report = Callable[[list[dict[str, float]], int], None]
+"""Told the log so far, and how many of its entries are new."""
+
+
+def train(
+    trainee: Trainee, text: Text, recipe: Recipe, folder: Path, accelerator: Accelerator, report: Report, origin: str
+) -> list[dict[str, float]]:
+    """Run the steps that are not yet done; returns the log of all of them. `origin` tells the text and the model that
+    the run began with from others."""
+    gate_parameters = {id(layer.offset) for layer in trainee.gates}
+    weights = [p for p in trainee.parameters.values() if id(p) not in gate_parameters]
+    offsets = [p for p in trainee.parameters.values() if id(p) in gate_parameters]
+    groups = [{"params": weights, "lr": recipe.lr}, {"params": offsets, "lr": recipe.gate_lr}]
+    optimizer = torch.optim.AdamW([group for group in groups if group["params"]], weight_decay=0.0, betas=(0.9, 0.99))
+    speeds = [group["lr"] for group in optimizer.param_groups]
+    module = accelerator.prepare(trainee.module)
+    training = Training(trainee.parameters, optimizer, bounds_of(recipe), rows=[])
+    key = hashlib.sha256(json.dumps([recipe.to_dict(), origin], sort_keys=True).encode()).hexdigest()[:16]
+    done = training.restore(folder, key)
+    if done:
+        report(training.rows, done)
+    for step in range(done, recipe.steps):
+        for group, speed in zip(optimizer.param_groups, speeds, strict=True):
+            group["lr"] = speed * schedule(step, recipe)
+        row = _step(trainee, module, text, recipe, training, accelerator, step)
+        if not all(map(math.isfinite, row.values())):
+            kept = len(training.rows) // recipe.checkpoint_every * recipe.checkpoint_every
+            raise HeadcountError(
+                f"The loss of step {step + 1} is not finite. The checkpoint of step {kept} is kept in {folder}."
+                " A smaller --lr usually helps; begin in another folder."
+            )
+        training.rows.append(row)
+        report(training.rows, 1)
+        if (step + 1) % recipe.checkpoint_every == 0 and accelerator.is_main_process:
+            training.save(folder, key)
+    return training.rows
+
+
+def _step(
+    trainee: Trainee, module: Any, text: Text, recipe: Recipe, training: Training, accelerator: Accelerator, step: int
+) -> dict[str, float]:
+    # Nothing random outlives a step, so that a run that was killed need not remember where its dice were.
+    torch.manual_seed((recipe.seed * 1_000_003 + step) * 64 + accelerator.process_index)
+    ids = text.batch(recipe, step)[accelerator.process_index :: accelerator.num_processes].to(accelerator.device)
+    with accelerator.autocast():
+        dense_logits = trainee.dense_logits(ids)
+        with counted(trainee.gates, recipe.distance_power) as ledger, drawn(trainee.gates, "noisy"):
+            logits = module(input_ids=ids, use_cache=False).logits
+    losses = Losses.of(logits, dense_logits, ids, recipe.kl)
+    bounded = losses.bounded(recipe)
+    total = torch.stack([bound.term(lost) for bound, lost in zip(training.bounds, bounded, strict=True)]).sum()
+    share = keys = torch.ones(())
+    if trainee.gates:
+        sparsity = regulariser(ledger.expected, recipe)
+        # Only the ratio of the terms matters to what is found; the sum is scaled so that gradients keep their size.
+        total = (sparsity + total) / (1 + sum(bound.multiplier for bound in training.bounds))
+        open_edges = torch.stack([layer.sum() for layer in ledger.open]).sum()
+        rows = sum(opened.numel() for opened in ledger.open)
+        keys = open_edges / rows
+        share = keys / torch.stack([there.float().mean() for there in ledger.edges]).mean()
+    training.optimizer.zero_grad(set_to_none=True)
+    accelerator.backward(total)
+    gradient = torch.nn.utils.clip_grad_norm_(list(trainee.parameters.values()), GRADIENT_NORM)
+    found = torch.stack(
+        [x.detach().float().cpu() for x in (losses.loss, losses.dense, *bounded, share, keys, gradient)]
+    )
+    numbers: Tensor = accelerator.reduce(found.to(accelerator.device), reduction="mean").cpu()
+    if bool(torch.isfinite(numbers).all()):
+        training.optimizer.step()
+    loss, dense, *lost, share_now, keys_now, norm = numbers.tolist()
+    row = {"step": step + 1.0, "loss": loss, "dense_loss": dense, "open_share": share_now, "keys_a_query": keys_now}
+    row["gradient"] = norm
+    for bound, value in zip(training.bounds, lost, strict=True):
+        row[f"{bound.name}_lost"], row[f"{bound.name}_multiplier"] = value, bound.multiplier
+        if math.isfinite(value):
+            bound.update(value)
+    return row
+
+
+def schedule(step: int, recipe: Recipe) -> float:
+    """The learning rate's factor: up over the warm-up, constant, then down to zero over the cool-down."""
+    up = min((step + 1) / max(recipe.warmup, 1), 1.0)
+    last = recipe.cooldown * recipe.steps
+    down = min((recipe.steps - step) / last, 1.0) if last else 1.0
+    return min(up, down)
