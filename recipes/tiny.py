@@ -18,6 +18,7 @@ from headcount.measure import Meter
 from headcount.progress import progress_bar
 
 LENGTH = 128
+RATE = 3e-3
 TASKS = ("greater-than", "ioi", "docstring", "ioi-long")
 
 
@@ -44,15 +45,23 @@ def packed(tokenizer: PreTrainedTokenizerFast, seed: int, sequences: int) -> tor
     return torch.tensor(ids[: sequences * LENGTH]).view(sequences, LENGTH)
 
 
+def waves(positions: int, width: int) -> torch.Tensor:
+    """Sines and cosines of falling frequency (Vaswani et al. 2017)."""
+    angles = torch.arange(positions)[:, None] * 10_000 ** (-torch.arange(0, width, 2) / width)
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
 def train_dense(tokenizer: PreTrainedTokenizerFast, steps: int, batch: int, seed: int, log: Path) -> GPT2LMHeadModel:
     torch.manual_seed(seed)
     config = GPT2Config(
-        vocab_size=len(tokenizer), n_positions=256, n_embd=128, n_layer=6, n_head=8, resid_pdrop=0.0, embd_pdrop=0.0,
+        vocab_size=len(tokenizer), n_positions=256, n_embd=128, n_layer=4, n_head=8, resid_pdrop=0.0, embd_pdrop=0.0,
         attn_pdrop=0.0, bos_token_id=tokenizer.eos_token_id, eos_token_id=tokenizer.eos_token_id,
     )  # fmt: skip
     model = GPT2LMHeadModel(config)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, betas=(0.9, 0.98), weight_decay=0.01)
-    speed = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=steps, pct_start=0.05)
+    with torch.no_grad():  # Waves to begin with: neighbours are alike, which heads that look one back need to know.
+        model.transformer.wpe.weight.copy_(0.1 * waves(config.n_positions, config.n_embd))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=0.01)
+    speed = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps, pct_start=0.05)
     with progress_bar(steps) as bar, log.open("w") as file:
         bar.describe("tiny")
         for first in range(0, steps, 100):

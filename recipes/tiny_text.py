@@ -17,10 +17,10 @@ from collections.abc import Iterator
 
 from headcount.tasks import docstring, greater_than, ioi
 
-RECEIVERS = (
-    "{subject} thanked {other}", "{subject} waved to {other}", "{subject} told a story to {other}",
-    "{subject} sold the {thing} to {other}", "{subject} threw the {thing} to {other}",
-    "{subject} sent a {thing} to {other}",
+EVENTS = (
+    "{subject} thanked {other}", "{subject} waved to {other}", "Later {subject} told a story to {other}",
+    "Then {subject} sold the {thing} to {other}", "In the end {subject} threw the {thing} to {other}",
+    "There {subject} gave a {thing} to {other}", "After that {subject} sent a {thing} to {other}",
 )  # fmt: skip
 COLORS = "red blue green yellow black white brown grey pink orange purple silver".split()
 PAIRS = (
@@ -33,17 +33,19 @@ BETWEEN = ("near the", "behind the", "with the", "next to the", "in front of the
 
 def people(rng: random.Random) -> str:
     one, two = rng.sample(ioi.NAMES, 2)
-    subject, other = rng.sample([one, two], 2)
-    words = {
-        "one": one, "two": two, "subject": subject, "other": other,
-        "place": rng.choice(ioi.PLACES), "thing": rng.choice(ioi.THINGS),
-    }  # fmt: skip
-    if rng.random() < 0.15:
-        return f"{one} and {two} were at the {words['place']}. " + rng.choice(RECEIVERS).format(**words) + "."
-    if rng.random() < 0.35:
-        before = "".join(f"{sentence} " for sentence in rng.sample(ioi.FILLERS, rng.randint(0, 3)))
-        return before + rng.choice(ioi.LONG_TEMPLATES).format(**words) + f" {other}."
-    return rng.choice(ioi.TEMPLATES).format(**words) + f" {other}."
+
+    def words() -> dict[str, str]:
+        subject, other = rng.sample([one, two], 2)
+        return {
+            "one": one, "two": two, "subject": subject, "other": other,
+            "place": rng.choice(ioi.PLACES), "thing": rng.choice(ioi.THINGS),
+        }  # fmt: skip
+
+    long = rng.random() < 0.35
+    before = rng.sample(ioi.FILLERS, rng.randint(0, 3)) if long else []
+    first = rng.choice(ioi.LONG_TEMPLATES if long else ioi.TEMPLATES) + " {other}"
+    events = [first, *rng.sample(EVENTS, rng.randint(0, 3))]
+    return " ".join([*before, *(f"{event.format(**words())}." for event in events)])
 
 
 def years(rng: random.Random) -> str:
@@ -88,7 +90,7 @@ def lists(rng: random.Random) -> str:
     return f"{', '.join(words)}; again: {', '.join(words)}."
 
 
-KINDS = {people: 5, years: 3, code: 4, retrieval: 1, sums: 1, agreement: 1, lists: 2}
+KINDS = {people: 5, years: 2, code: 4, retrieval: 1, sums: 1, agreement: 1, lists: 4}
 
 
 def documents(seed: int) -> Iterator[str]:

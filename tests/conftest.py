@@ -49,6 +49,14 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def text(tmp_path_factory):
+    """A text file of some two thousand tokens of that tokenizer."""
+    place = tmp_path_factory.mktemp("text") / "names.txt"
+    place.write_text("\n".join(f"We saw Mary, Mary and John in the year {1100 + 7 * i}" for i in range(60)))
+    return str(place)
+
+
+@pytest.fixture(scope="session")
 def golden_task():
     """The pairs of the reference numbers, as train and as test."""
     import headcount as hc

@@ -7,10 +7,10 @@ import headcount
 
 SOURCE = Path(headcount.__file__).parent
 ORDER = (
-    "errors", "cache", "progress", "results", "comet", "graph", "models", "tasks", "provenance", "metrics",
+    "errors", "cache", "progress", "results", "comet", "graph", "recipe", "models", "tasks", "provenance", "metrics",
     "text_metrics", "cuts", "memory", "measure", "generation", "answers", "circuits", "curves", "scores", "units",
-    "sweeps", "role_sweeps", "comparison", "probing", "masking", "steering", "figures", "selfcheck", "studies",
-    "tables", "cli",
+    "sweeps", "attention_edges", "role_sweeps", "comparison", "probing", "masking", "steering", "sparse", "figures",
+    "selfcheck", "studies", "tables", "cli",
 )  # fmt: skip
 
 

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 import torch
-from families import FAMILIES, prompts, tiny
 
 import headcount as hc
+from families import FAMILIES, prompts, tiny
 from headcount.models.sparse_attention import (
     CLASSES,
     Gates,
@@ -145,7 +145,9 @@ def test_gradients_through_the_gates_are_those_of_the_expectation(form):
         chance = torch.where(noise.flatten() > 0, p, 1 - p).prod()
         return (mixed(weights, value)[0, 0, 0] @ readout), chance
 
-    settings = [torch.tensor(bits, dtype=torch.float64).view(1, 1, 1, 2) for bits in itertools.product((0, 1), repeat=2)]
+    settings = [
+        torch.tensor(bits, dtype=torch.float64).view(1, 1, 1, 2) for bits in itertools.product((0, 1), repeat=2)
+    ]
 
     def expectation(query, offset):
         with torch.no_grad():
@@ -219,7 +221,9 @@ def test_long_edges_count_more_with_a_distance_power():
 def test_a_family_without_the_interface_is_refused_and_left_as_it_was():
     model = tiny("gptj")
     before = model.logits(prompts())
-    with pytest.raises(hc.HeadcountError, match="GPTJForCausalLM does not take its attention from .*AttentionInterface"):
+    with pytest.raises(
+        hc.HeadcountError, match="GPTJForCausalLM does not take its attention from .*AttentionInterface"
+    ):
         add_gates(model, "log-prob", -2.0)
     assert gates_of(model) == ()
     assert torch.equal(model.logits(prompts()), before)

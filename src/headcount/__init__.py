@@ -121,6 +121,7 @@ _HOME = {
     "run": "studies",
     "Curve": "curves",
     "sweep": "sweeps",
+    "sweep_attention_edges": "attention_edges",
     "Pair": "tasks.examples",
     "Task": "tasks.examples",
     "register_task": "tasks",

@@ -60,8 +60,9 @@ def load(
         name = name or Path(str(source)).name
         place = _place(str(source))
         sparse = place if place is not None and is_sparse(place) else None
-        if sparse is not None and has_adapter(sparse):
-            source = str(base or SparseFacts.load(sparse).base)
+        facts = None if sparse is None else SparseFacts.load(sparse)
+        if sparse is not None and facts is not None and has_adapter(sparse):
+            source = str(base or facts.base)
             place = _place(source)
         elif base is not None:
             raise HeadcountError(f"A base belongs to the adapter of a sparse model; {source} is a model of its own.")

@@ -7,7 +7,7 @@ model.safetensors, config.json, tokenizer files     as transformers writes them 
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..errors import HeadcountError
 from ..recipe import Form
+from .anatomy import find_anatomy
 from .model import Model
 from .sparse_attention import CLASSES, Gates, add_gates
 
@@ -104,6 +105,8 @@ def make_sparse(model: Model, folder: Path) -> Model:
     if has_adapter(folder):
         require_base(facts, model, folder)
         hf = _merged(hf, folder)
+        # A model of its own: what the dense one knows of itself (its fingerprint) holds no longer.
+        model = replace(model, hf=hf, anatomy=find_anatomy(hf))
     if facts.form is not None:
         gates = add_gates(model, facts.form, 0.0, facts.sharpness)
         set_gates(gates, read_gates(folder))

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..models import Model
+from ..models.sparse_attention import gates_of
 from ..tasks.examples import Example
 from .method import Settings
 
@@ -59,8 +60,12 @@ def repeated_tokens(model: Model, rows: int, generator: torch.Generator) -> Tens
 
 @contextmanager
 def eager_attention(model: Model) -> Iterator[None]:
-    """The attention implementation that shows its weights, for as long as the block lasts."""
+    """The attention implementation that shows its weights, for as long as the block lasts. A sparse model's own does,
+    and with another one its gates would be open."""
     before = model.hf.config._attn_implementation
+    if gates_of(model):
+        yield
+        return
     model.hf.set_attn_implementation("eager")
     try:
         yield

@@ -24,6 +24,7 @@ Report = Callable[[list[dict[str, float]], int], None]
 """Told the log so far, and how many of its entries are new."""
 
 
+@torch.enable_grad()
 def train(
     trainee: Trainee, text: Text, recipe: Recipe, folder: Path, accelerator: Accelerator, report: Report, origin: str
 ) -> list[dict[str, float]]:

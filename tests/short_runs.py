@@ -1,0 +1,17 @@
+"""Short runs of sparse post-training, for the tests of what they do and of what they leave."""
+
+import headcount as hc
+from headcount.recipe import Recipe
+
+QUICK = Recipe(
+    steps=6, batch=2, length=16, lora=2, kl=0.5, tail=0.1, checkpoint_every=2, evaluate_sequences=4, warmup=1,
+    gate_lr=0.1,
+)  # fmt: skip
+
+
+def changed(**settings):
+    return Recipe(**{**QUICK.to_dict(), **settings})
+
+
+def run(folder, text, out, recipe=QUICK, **options):
+    return hc.sparsify(folder, [text], out, recipe, device="cpu", quiet=True, **options)

@@ -1,0 +1,202 @@
+"""From text and a dense model to a sparse folder: the objective, the loop, what survives a kill, what is refused."""
+
+import json
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import headcount as hc
+from headcount.models.sparse_attention import gates_of
+from headcount.sparse import training
+from headcount.sparse.objective import Bound, Losses, bounds_of, regulariser
+from headcount.sparse.text import read_text
+from headcount.sparse.training import schedule
+from short_runs import QUICK, changed, run
+
+
+class TestObjective:
+    @pytest.mark.parametrize("kl", [0.0, 0.3, 1.0])
+    def test_what_is_lost_and_its_gradient(self, kl):
+        torch.manual_seed(0)
+        ids = torch.randint(0, 11, (3, 5))
+        logits, dense = torch.randn(3, 5, 11, requires_grad=True), torch.randn(3, 5, 11)
+        losses = Losses.of(logits, dense, ids, kl)
+        log_q, log_p = (F.log_softmax(x[:, :-1].flatten(0, 1), -1) for x in (logits, dense))
+        loss, dense_loss = (F.nll_loss(x, ids[:, 1:].flatten(), reduction="none") for x in (log_q, log_p))
+        wanted = (1 - kl) * (loss - dense_loss) + kl * (log_p.exp() * (log_p - log_q)).sum(-1)
+        torch.testing.assert_close(losses.lost, wanted)
+        torch.testing.assert_close(losses.loss, loss.mean())
+        torch.testing.assert_close(losses.dense, dense_loss.mean())
+        weight = torch.randn(12)
+        found, by_autograd = (torch.autograd.grad((x * weight).sum(), logits)[0] for x in (losses.lost, wanted))
+        torch.testing.assert_close(found, by_autograd)
+
+    def test_the_tail_is_the_mean_of_the_tokens_that_lose_most(self):
+        losses = Losses(
+            torch.zeros(()), torch.zeros(()), torch.tensor([0.1, 3.0, -1.0, 0.2, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+        )
+        assert float(losses.tail(0.2)) == pytest.approx(2.5)
+        assert float(losses.tail(0.01)) == pytest.approx(3.0)  # at least one token
+
+    def test_a_multiplier_grows_while_its_bound_is_broken_and_shrinks_while_there_is_slack(self):
+        bound = Bound("mean", tolerance=0.1, speed=0.1, smoothing=0.9, log_multiplier=0.0)
+        grown = [(bound.update(0.3), bound.multiplier)[1] for _ in range(20)]
+        assert grown == sorted(grown)
+        assert grown[-1] == pytest.approx(math.exp(0.1 * 20), rel=1e-6)  # a violation counts as the tolerance at most
+        for _ in range(60):
+            bound.update(0.0)
+        assert bound.multiplier < 0.2
+
+    def test_one_bound_or_two(self):
+        assert [bound.name for bound in bounds_of(changed(tail=0.0))] == ["mean"]
+        assert [bound.name for bound in bounds_of(QUICK)] == ["mean", "tail"]
+
+    def test_the_regulariser_is_the_share_or_its_logarithm(self):
+        shares = [torch.tensor(0.1), torch.tensor(0.3)]
+        assert float(regulariser(shares, changed(regulariser="linear"))) == pytest.approx(0.2)
+        assert float(regulariser(shares, QUICK)) == pytest.approx(math.log(0.2))
+
+    def test_the_rate_goes_up_stays_and_goes_down(self):
+        recipe = changed(steps=100, warmup=10, cooldown=0.2)
+        factors = [schedule(step, recipe) for step in range(100)]
+        assert factors[0] == 0.1
+        assert factors[9:81] == [1.0] * 72
+        assert factors[-1] == pytest.approx(0.05)
+
+
+class TestText:
+    def test_documents_are_packed_with_an_end_between_them_and_the_last_are_held_out(self, folder, tmp_path):
+        place = tmp_path / "own.jsonl"
+        place.write_text("".join(json.dumps({"text": f"We saw Mary and John {i}"}) + "\n" for i in range(40)))
+        model = hc.load(folder)
+        found = read_text(model, [str(place)], changed(length=8, held_out=0.25))
+        ids = torch.cat([found.train, found.held_out["own"]]).flatten().tolist()
+        first = model.encode("We saw Mary and John 0")
+        assert ids[: len(first) + 1] == [*first, model.tokenizer.eos_token_id]
+        assert len(found.held_out["own"]) == round(0.25 * (len(found.train) + len(found.held_out["own"])))
+
+    def test_a_batch_is_a_function_of_seed_and_step_and_an_epoch_sees_all(self, folder, text):
+        model = hc.load(folder)
+        recipe = changed(batch=1)
+        found = read_text(model, [text], recipe)
+        total = len(found.train)
+        epoch = torch.cat([found.batch(recipe, step) for step in range(total)])
+        assert sorted(epoch.tolist()) == sorted(found.train.tolist())
+        assert torch.equal(found.batch(recipe, 3), found.batch(recipe, 3))
+        again = torch.cat([found.batch(recipe, step) for step in range(total, 2 * total)])
+        assert not torch.equal(again, epoch)
+
+    @pytest.mark.parametrize(
+        ("name", "content", "message"),
+        [
+            ("empty.txt", " \n", "There is no text in .*empty.txt"),
+            ("short.txt", "We saw Mary", "two sequences of 16 are the least"),
+            ("bad.jsonl", '{"words": 1}\n', 'Line 1 of .* must be a JSON object with a field "text"'),
+            ("latin.txt", b"\xff\xfe\xff", "could not be read as UTF-8"),
+        ],
+    )
+    def test_text_that_cannot_be_used_is_refused(self, folder, tmp_path, name, content, message):
+        place = tmp_path / name
+        place.write_bytes(content if isinstance(content, bytes) else content.encode())
+        with pytest.raises(hc.HeadcountError, match=message):
+            run(folder, str(place), tmp_path / "out")
+
+    def test_a_missing_file_and_a_missing_dataset_are_told_apart(self, folder, tmp_path):
+        with pytest.raises(hc.HeadcountError, match="There is no text at ./nowhere.txt"):
+            run(folder, "./nowhere.txt", tmp_path / "out")
+        with pytest.raises(hc.HeadcountError, match="neither a file nor a folder, and no dataset was found"):
+            run(folder, "no-such-dataset", tmp_path / "out")
+        (tmp_path / "nothing").mkdir()
+        with pytest.raises(hc.HeadcountError, match="holds no .txt, .md or .jsonl"):
+            run(folder, str(tmp_path / "nothing"), tmp_path / "out")
+
+
+class TestLoop:
+    @pytest.mark.parametrize("lora", [2, None])
+    def test_killed_and_continued_equals_uninterrupted_bit_for_bit(self, folder, text, tmp_path, monkeypatch, lora):
+        recipe = changed(lora=lora)
+        whole = run(folder, text, tmp_path / "whole", recipe)
+        step = training._step
+
+        def killed(*args):
+            if args[-1] == 5:
+                raise KeyboardInterrupt
+            return step(*args)
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(training, "_step", killed)
+            run(folder, text, tmp_path / "parts", recipe)
+        assert (tmp_path / "parts" / "checkpoint.safetensors").is_file()
+        assert not (tmp_path / "parts" / "sparse.json").exists()
+        steps = []
+        with monkeypatch.context() as patch:
+            patch.setattr(training, "_step", lambda *args: (steps.append(args[-1]), step(*args))[1])
+            assert run(folder, text, tmp_path / "parts", recipe) == whole
+        assert steps == [4, 5]  # from the last checkpoint, not from the start
+        weights = "adapter_model.safetensors" if lora else "model.safetensors"
+        for name in (weights, "gates.safetensors", "training.csv"):
+            assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+        assert not (tmp_path / "parts" / "checkpoint.safetensors").exists()
+
+    def test_another_run_does_not_go_on_from_this_ones_checkpoint(self, folder, text, tmp_path, monkeypatch):
+        monkeypatch.setattr(training, "schedule", lambda step, recipe: 1.0 if step < 3 else 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run(folder, text, tmp_path)
+        monkeypatch.undo()
+        with pytest.raises(hc.HeadcountError, match="checkpoint of another run"):
+            run(folder, text, tmp_path, changed(lr=1e-4))
+
+    def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_checkpoint(self, folder, text, tmp_path, monkeypatch):
+        step = training._step
+
+        def broken(trainee, *args):
+            if args[-1] == 3:
+                with torch.no_grad():
+                    next(iter(trainee.parameters.values())).fill_(float("nan"))
+            return step(trainee, *args)
+
+        monkeypatch.setattr(training, "_step", broken)
+        with pytest.raises(
+            hc.HeadcountError, match=r"The loss of step 4 is not finite. The checkpoint of step 2 is kept"
+        ):
+            run(folder, text, tmp_path)
+        monkeypatch.undo()
+        again = run(folder, text, tmp_path)  # from the last good one
+        assert math.isfinite(again.loss)
+
+    def test_edges_are_shut_and_the_log_says_so(self, folder, text, tmp_path):
+        found = run(folder, text, tmp_path, changed(steps=30, start=-3.0, lora=None, checkpoint_every=10))
+        lines = (tmp_path / "training.csv").read_text().splitlines()
+        names = lines[0].split(",")
+        share = [float(line.split(",")[names.index("open_share")]) for line in lines[1:]]
+        assert len(share) == 30
+        assert share[-1] < 0.7 * share[0]
+        assert found.open_share < share[0]
+        assert 0 <= found.empty_rows < 1
+        assert found.keys_a_query == pytest.approx(found.open_share * 17 / 2)  # (T + 1) / 2 keys a query at T = 16
+        assert (tmp_path / "training.png").stat().st_size > 10_000
+
+    def test_a_dense_control_trains_the_same_weights_with_no_gates(self, folder, text, tmp_path):
+        found = run(folder, text, tmp_path, changed(control=True, kl=0.0, steps=12, lr=1e-2))
+        assert found.loss < found.dense_loss
+        assert found.open_share == 1
+        loaded = hc.load(tmp_path)
+        assert gates_of(loaded) == ()
+        assert loaded.hf.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"steps": 0}, "steps must be at least 1. Got 0"),
+        ({"kl": 1.5}, "kl must be a share from 0 to 1"),
+        ({"form": "soft"}, "form must be one of logit, log-prob"),
+        ({"held_out": 0.0}, "held_out must be a share above 0"),
+        ({"lora": 0}, "lora must be a rank above 0"),
+    ],
+)
+def test_settings_out_of_range_are_refused_before_anything_runs(folder, text, tmp_path, settings, message):
+    with pytest.raises(hc.HeadcountError, match=message):
+        run(folder, text, tmp_path, changed(**settings))
