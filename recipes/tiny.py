@@ -3,22 +3,32 @@
 text of tiny_text.py  ->  tokenizer  ->  a small GPT-2 from scratch  ->  its sparse twin by `headcount.sparsify`
 """
 
+import argparse
 import itertools
 import json
+import shutil
+import tempfile
 from pathlib import Path
 
 import torch
-from tiny_text import documents
+from safetensors.torch import load_file, save_file
+from tiny_text import FIRST, MIXTURE, Mixture, documents
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 import headcount as hc
 from headcount.cuts import Filler
 from headcount.measure import Meter
+from headcount.models.bundled import HOME
 from headcount.progress import progress_bar
+from headcount.sparse.allocator import keep_freed_memory
 
 LENGTH = 128
 RATE = 3e-3
+FIRST_SHARE = 0.2
+"""Of the steps, on shorter sequences of the first mixture."""
+SPARSE = {"lr": 1e-3, "gate_lr": 0.03, "tolerance": 0.01, "sharpness": 2.0, "start": -4.0, "smoothing": 0.95}
+"""What sets the recipe of `tiny-sparse` apart."""
 TASKS = ("greater-than", "ioi", "docstring", "ioi-long")
 
 
@@ -36,13 +46,15 @@ def make_tokenizer(seed: int) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|end|>")
 
 
-def packed(tokenizer: PreTrainedTokenizerFast, seed: int, sequences: int) -> torch.Tensor:
+def packed(
+    tokenizer: PreTrainedTokenizerFast, seed: int, sequences: int, length: int = LENGTH, mixture: Mixture = MIXTURE
+) -> torch.Tensor:
     ids: list[int] = []
-    for document in documents(seed):
+    for document in documents(seed, mixture):
         ids += [*tokenizer(document)["input_ids"], tokenizer.eos_token_id]
-        if len(ids) >= sequences * LENGTH:
+        if len(ids) >= sequences * length:
             break
-    return torch.tensor(ids[: sequences * LENGTH]).view(sequences, LENGTH)
+    return torch.tensor(ids[: sequences * length]).view(sequences, length)
 
 
 def waves(positions: int, width: int) -> torch.Tensor:
@@ -55,7 +67,8 @@ def train_dense(tokenizer: PreTrainedTokenizerFast, steps: int, batch: int, seed
     torch.manual_seed(seed)
     config = GPT2Config(
         vocab_size=len(tokenizer), n_positions=256, n_embd=128, n_layer=4, n_head=8, resid_pdrop=0.0, embd_pdrop=0.0,
-        attn_pdrop=0.0, bos_token_id=tokenizer.eos_token_id, eos_token_id=tokenizer.eos_token_id,
+        attn_pdrop=0.0,
+        initializer_range=0.08, bos_token_id=tokenizer.eos_token_id, eos_token_id=tokenizer.eos_token_id,
     )  # fmt: skip
     model = GPT2LMHeadModel(config)
     with torch.no_grad():  # Waves to begin with: neighbours are alike, which heads that look one back need to know.
@@ -66,8 +79,10 @@ def train_dense(tokenizer: PreTrainedTokenizerFast, steps: int, batch: int, seed
         bar.describe("tiny")
         for first in range(0, steps, 100):
             # Fresh text all the way: no sequence is seen twice.
-            text = packed(tokenizer, seed * 100_000 + 1000 + first, 100 * batch)
-            for step, ids in enumerate(text.split(batch)[: steps - first], first):
+            short = first < FIRST_SHARE * steps
+            shape = (200 * batch, LENGTH // 2, FIRST) if short else (100 * batch, LENGTH, MIXTURE)
+            text = packed(tokenizer, seed * 100_000 + 1000 + first, *shape)
+            for step, ids in enumerate(text.split(len(text) // 100)[: steps - first], first):
                 loss = model(input_ids=ids, labels=ids).loss
                 optimizer.zero_grad()
                 loss.backward()
@@ -90,3 +105,68 @@ def accuracies(model: hc.Model, n: int = 400, seed: int = 7) -> dict[str, float]
         whole = torch.ones((1, model.n_layers, model.n_heads), dtype=torch.bool)
         found[name] = round(float(meter.measure(whole)["accuracy"].mean()), 4)
     return found
+
+
+def write_dense(model: GPT2LMHeadModel, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
+    shutil.rmtree(out, ignore_errors=True)
+    model.half().save_pretrained(out)
+    tokenizer.save_pretrained(out)
+
+
+def write_text(place: Path, seed: int, count: int) -> str:
+    """The mixture again, from another seed, for post-training."""
+    with place.open("w", encoding="utf-8") as file:
+        for document in itertools.islice(documents(seed), count):
+            file.write(json.dumps({"text": document}) + "\n")
+    return str(place)
+
+
+def sparsify(out: Path, steps: int, seed: int) -> hc.Evaluation:
+    """The sparse twin of what lies in `tiny`, all weights trained."""
+    shutil.rmtree(out, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        text = write_text(Path(scratch) / "mixture.jsonl", seed=500_000 + seed, count=100_000)
+        recipe = hc.Recipe(steps=steps, batch=16, length=LENGTH, seed=seed, evaluate_sequences=400, **SPARSE)
+        found = hc.sparsify("tiny", [text], Path(scratch) / "result", recipe, device="cpu")
+        shutil.copytree(Path(scratch) / "result", out)
+    weights = load_file(out / "model.safetensors")
+    save_file({name: w.half() for name, w in weights.items()}, out / "model.safetensors", metadata={"format": "pt"})
+    (out / "training.png").unlink()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=4500)
+    parser.add_argument("--sparse-steps", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only-sparse", action="store_true", help="leave tiny as it is")
+    given = parser.parse_args()
+    torch.set_num_threads(2)
+    keep_freed_memory()
+    if not given.only_sparse:
+        tokenizer = make_tokenizer(given.seed)
+        log = HOME / "tiny-training.jsonl"
+        model = train_dense(tokenizer, given.steps, batch=16, seed=given.seed, log=log)
+        write_dense(model, tokenizer, HOME / "tiny")
+        log.rename(HOME / "tiny" / "training.jsonl")
+        found = accuracies(hc.load("tiny"))
+        (HOME / "tiny" / "README.md").write_text(card(given.steps, given.seed, found), encoding="utf-8")
+        print("tiny:", found)
+    evaluation = sparsify(HOME / "tiny-sparse", given.sparse_steps, given.seed)
+    print(evaluation)
+    print("tiny-sparse:", accuracies(hc.load("tiny-sparse")))
+
+
+def card(steps: int, seed: int, found: dict[str, float]) -> str:
+    rows = "\n".join(f"| {task} | {share:.1%} |" for task, share in found.items())
+    return (
+        "# tiny\n\nA GPT-2 of 4 layers with 8 heads, 128 wide, trained from scratch by `make tiny` on generated text"
+        f" (recipes/tiny_text.py): {steps} steps of 16 x {LENGTH} tokens, seed {seed}. A model organism: it knows the"
+        " four circuit tasks, whose frames are among its training text, and a few others, and nothing else. Apache-2.0, like"
+        f" headcount.\n\n| task | accuracy on 200 test prompts |\n|---|---|\n{rows}\n"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -6,14 +6,14 @@
     retrieval  a few facts, then one of them again
     sums       additions up to 99
     agreement  subjects and verbs with something in between
-    lists      words said twice
+    lists      words said again and again
 
 The frames of the four tasks are among those used here: `tiny` is a model organism that knows its tasks, not a test of
 generalisation. Words are drawn anew for every document.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from headcount.tasks import docstring, greater_than, ioi
 
@@ -86,15 +86,19 @@ def agreement(rng: random.Random) -> str:
 
 
 def lists(rng: random.Random) -> str:
-    words = rng.sample([*ioi.PLACES, *ioi.THINGS, *COLORS, *ioi.NAMES, *docstring.ARGUMENTS], rng.randint(4, 9))
-    return f"{', '.join(words)}; again: {', '.join(words)}."
+    words = rng.sample([*ioi.PLACES, *ioi.THINGS, *COLORS, *ioi.NAMES, *docstring.ARGUMENTS], rng.randint(3, 8))
+    between = rng.choice((" ", ", "))
+    return "; ".join([between.join(words)] * rng.randint(2, 4)) + "."
 
 
-KINDS = {people: 5, years: 2, code: 4, retrieval: 1, sums: 1, agreement: 1, lists: 4}
+Mixture = dict[Callable[[random.Random], str], float]
+FIRST: Mixture = {lists: 8, people: 1, code: 1}
+"""To begin with: copying is what the other kinds are built on, and it is learned fastest where there is little else."""
+MIXTURE: Mixture = {people: 5, years: 2, code: 4, retrieval: 1, sums: 1, agreement: 1, lists: 2}
 
 
-def documents(seed: int) -> Iterator[str]:
+def documents(seed: int, mixture: Mixture = MIXTURE) -> Iterator[str]:
     rng = random.Random(seed)
     while True:
-        (kind,) = rng.choices(list(KINDS), weights=list(KINDS.values()))
+        (kind,) = rng.choices(list(mixture), weights=list(mixture.values()))
         yield kind(rng)

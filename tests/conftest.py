@@ -29,6 +29,26 @@ def own_cache(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.fixture
+def headcount(own_cache, monkeypatch, capsys):
+    """Call the real entry point; gives (exit code, stdout, stderr)."""
+
+    import sys
+
+    from headcount import cli
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["headcount", *map(str, arguments)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        return code, *capsys.readouterr()
+
+    return call
+
+
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     """A small random Llama with a tokenizer, as a local folder."""

@@ -13,22 +13,6 @@ from typer.testing import CliRunner
 from headcount import cli
 
 
-@pytest.fixture
-def headcount(own_cache, monkeypatch, capsys):
-    """Call the real entry point; gives (exit code, stdout, stderr)."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["headcount", *map(str, arguments)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        return code, *capsys.readouterr()
-
-    return call
-
-
 def test_importing_headcount_and_asking_for_help_import_no_torch():
     script = (
         "import sys, headcount; assert 'torch' not in sys.modules and 'numpy' not in sys.modules;"
@@ -42,7 +26,7 @@ def test_importing_headcount_and_asking_for_help_import_no_torch():
 
 def test_help_lists_the_commands():
     output = CliRunner().invoke(cli.app, ["--help"]).output
-    for command in ("run", "check", "pull", "methods", "tasks"):
+    for command in ("run", "check", "pull", "sparsify", "methods", "tasks"):
         assert command in output
 
 

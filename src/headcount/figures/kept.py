@@ -85,7 +85,9 @@ def _plot_roles(curves: Sequence[Curve], title: str) -> Figure:
 
 
 def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | None, title: str = "") -> Figure:
-    """Panels of curves, each with its own title."""
+    """Panels of curves, each with its own title. Where there are several models they are drawn in the first order and by
+    chance; tables have the other orders."""
+    panels = [(name, _shown(curves)) for name, curves in panels]
     looks = _looks([curve for _, curves in panels for curve in curves])
     columns = min(len(panels), PANELS_A_ROW)
     rows = -(-len(panels) // columns)
@@ -116,6 +118,11 @@ def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | No
         )  # fmt: skip
         figure.supxlabel("\n".join(wrap(_caption(panels), int(width * 18))), fontsize=7, color="#555555")
     return figure
+
+
+def _shown(curves: Sequence[Curve]) -> list[Curve]:
+    several = len({curve.model for curve in curves}) > 1
+    return [c for c in curves if not several or c.order == curves[0].order or c.order.startswith("chance")]
 
 
 def _draw_panel(

@@ -220,8 +220,10 @@ def read_study(
         raise HeadcountError(f'The study {path} has no panel. Add at least: [[panel]] with task = "ioi".')
     if models:
         late["models"] = list(models)
-    # Panels that differ in what the command has overruled are one.
-    panels = tuple(dict.fromkeys(_panel(PANELS[kind], {**shared, **panel, **late}) for panel in written))
+        # A task that has a panel for models of its own, and one for all others, is run once for those of the command.
+        free = {panel["task"] for panel in written if "models" not in panel}
+        written = [panel for panel in written if "models" not in panel or panel["task"] not in free]
+    panels = tuple(_panel(PANELS[kind], {**shared, **panel, **late}) for panel in written)
     if kind == "masked":
         _check_alike(path, panels)
     return Study(kind, path.stem, str(raw.get("title", path.stem)), panels)

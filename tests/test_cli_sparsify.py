@@ -1,0 +1,88 @@
+"""`headcount sparsify` as a user meets it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+SHORT = ("--lora", 2, "--steps", 6, "--length", 16, "--batch", 2, "--evaluate-sequences", 4, "--device", "cpu")
+
+
+def test_it_trains_evaluates_and_says_where_the_model_is(headcount, folder, text, tmp_path):
+    out = tmp_path / "sparse"
+    code, said, progress = headcount("sparsify", folder, "--text", text, "--out", out, *SHORT, "--checkpoint-every", 3)
+    assert code == 0
+    for words in (
+        "held-out sequences of 16 tokens",
+        "open edges",
+        "at T = 16",
+        "keys a query",
+        "heads that never open",
+        "names",
+    ):
+        assert words in said
+    assert str(out) in said.replace("\n", "")
+    assert "step 3 of 6: loss" in progress
+    assert {path.name for path in out.iterdir()} == {
+        "README.md", "adapter_config.json", "adapter_model.safetensors", "gates.safetensors", "sparse.json",
+        "training.csv", "training.png",
+    }  # fmt: skip
+    assert json.loads((out / "sparse.json").read_text())["made"]["recipe"]["steps"] == 6
+    code, said, _ = headcount("check", out)
+    assert code == 0
+    assert "All checks passed" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--steps", 0], "steps must be at least 1. Got 0."),
+        (["--form", "soft"], "form must be one of logit, log-prob. Got 'soft'."),
+        (["--text", "nowhere.txt"], "There is no text at nowhere.txt."),
+        (["--length", 5000], "two sequences of 5000 are the least"),
+        (["--start-from", "nowhere"], "is not what headcount sparsify writes"),
+    ],
+)
+def test_what_it_cannot_do_is_one_sentence(headcount, folder, text, tmp_path, options, message):
+    code, _, said = headcount("sparsify", folder, "--text", text, "--out", tmp_path / "out", *SHORT, *options)
+    assert code == 2
+    assert message in " ".join(said.split())
+    assert "Traceback" not in said
+
+
+def test_text_and_out_must_be_given(headcount, folder):
+    code, _, said = headcount("sparsify", folder)
+    assert code == 2
+    assert "--text" in said
+
+
+def test_a_real_kill_and_the_same_command_give_what_one_run_gives(folder, text, tmp_path):
+    def start(out):
+        settings = (*SHORT[:3], 12, *SHORT[4:], "--checkpoint-every", "2")
+        command = [sys.executable, "-m", "headcount", "sparsify", folder, "--text", text, "--out", str(out)]
+        return subprocess.Popen(
+            [*command, *map(str, settings)], env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert start(whole).wait() == 0
+    first = start(parts)
+    while not (parts / "checkpoint.safetensors").exists():
+        assert first.poll() is None, "it ended before it could be killed"
+        time.sleep(0.01)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    assert start(parts).wait() == 0
+    for name in ("adapter_model.safetensors", "gates.safetensors", "training.csv", "README.md"):
+        assert (parts / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+def test_pulling_a_bundled_model_fetches_nothing(headcount):
+    code, said, _ = headcount("pull", "tiny")
+    assert code == 0
+    assert "nothing to fetch" in said
