@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH ?= .venv-bench
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench tiny clean
 
 demo: $(READY)  ## a real model, four tasks, one figure
 	$(BIN)/headcount pull smollm2
@@ -15,12 +15,15 @@ test: $(READY)
 	$(BIN)/python -m pytest
 
 lint: $(READY)
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks recipes
+	$(BIN)/ruff format --check src tests benchmarks recipes
 	$(BIN)/mypy
 
 bench: $(BENCH)/.ready  ## cost in multiples of one Hugging Face forward, beside other tools; writes benchmarks/RESULTS.md
 	HF_HUB_OFFLINE=1 $(BENCH)/bin/python benchmarks/costs.py
+
+tiny: $(READY)  ## train the bundled models tiny and tiny-sparse again, from nothing: under an hour on two cores
+	$(BIN)/python recipes/tiny.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

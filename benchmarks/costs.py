@@ -26,6 +26,7 @@ import gates
 import peers
 import psutil
 import torch
+import training
 import transformers
 from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -84,7 +85,12 @@ def smollm2() -> Bench:
     return Bench(model, chosen, f"{len(chosen)} x {common} tokens of ioi")
 
 
-AnyBench = Bench | gates.GateBench | answers.AnswersBench
+AnyBench = Bench | gates.GateBench | answers.AnswersBench | training.TrainingBench
+OTHERS = {
+    gates.GateBench: gates.jobs_of,
+    answers.AnswersBench: answers.jobs_of,
+    training.TrainingBench: training.jobs_of,
+}
 BENCHES: dict[str, Callable[[], AnyBench]] = {
     "gpt2": gpt2,
     "gpt2-half": lambda: gpt2(8),
@@ -93,6 +99,8 @@ BENCHES: dict[str, Callable[[], AnyBench]] = {
     "smollm2-gates": gates.smollm2_gates,
     "gpt2-answers": answers.gpt2_answers,
     "smollm2-answers": answers.smollm2_answers,
+    "gpt2-training": training.gpt2_training,
+    "smollm2-training": training.smollm2_training,
 }
 
 
@@ -108,8 +116,7 @@ class Job:
 
 def jobs_of(bench: AnyBench) -> Iterator[Job]:
     if not isinstance(bench, Bench):
-        own = gates.jobs_of(bench) if isinstance(bench, gates.GateBench) else answers.jobs_of(bench)
-        yield from (Job(*entry) for entry in own)
+        yield from (Job(*entry) for entry in OTHERS[type(bench)](bench))
         return
     model, pairs, task = bench.model, bench.pairs, bench.task
     filler = Filler.prepare(model, "counterfactual", examples=pairs, reference=pairs)
@@ -257,7 +264,8 @@ def report(rows: list[Row]) -> str:
         "a plain forward with all logits and a backward to the embeddings, weights frozen; they cost less because",
         "only the target's positions are unembedded. Answers are measured against `generate` on the same batch,",
         "writing as many tokens; they cost less where many cuts share the prompt, which is read once, and where keys",
-        "and values of grouped-query attention need not be copied.",
+        "and values of grouped-query attention need not be copied. A step of post-training also runs the dense model",
+        "on its batch, whose loss is the bound.",
         "",
     ]
     return "\n".join(lines)

@@ -163,8 +163,8 @@ def card(steps: int, seed: int, found: dict[str, float]) -> str:
     return (
         "# tiny\n\nA GPT-2 of 4 layers with 8 heads, 128 wide, trained from scratch by `make tiny` on generated text"
         f" (recipes/tiny_text.py): {steps} steps of 16 x {LENGTH} tokens, seed {seed}. A model organism: it knows the"
-        " four circuit tasks, whose frames are among its training text, and a few others, and nothing else. Apache-2.0, like"
-        f" headcount.\n\n| task | accuracy on 200 test prompts |\n|---|---|\n{rows}\n"
+        " four circuit tasks, whose frames are among its training text, and a few others, and nothing else. Apache-2.0,"
+        f" like headcount.\n\n| task | accuracy on 200 test prompts |\n|---|---|\n{rows}\n"
     )
 
 

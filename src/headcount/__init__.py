@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from .tasks.questions import QuestionSet as QuestionSet
     from .tasks.questions import questions as questions
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 _HOME = {
     "Answers": "answers",

@@ -85,8 +85,8 @@ def _plot_roles(curves: Sequence[Curve], title: str) -> Figure:
 
 
 def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | None, title: str = "") -> Figure:
-    """Panels of curves, each with its own title. Where there are several models they are drawn in the first order and by
-    chance; tables have the other orders."""
+    """Panels of curves, each with its own title. Several models are drawn in the first order and by chance;
+    tables have the other orders."""
     panels = [(name, _shown(curves)) for name, curves in panels]
     looks = _looks([curve for _, curves in panels for curve in curves])
     columns = min(len(panels), PANELS_A_ROW)
