@@ -20,6 +20,7 @@ from .errors import HeadcountError as HeadcountError
 if TYPE_CHECKING:
     from .answers import Answers as Answers
     from .answers import ask as ask
+    from .attention_edges import sweep_attention_edges as sweep_attention_edges
     from .circuits import Circuit as Circuit
     from .circuits import CircuitMeter as CircuitMeter
     from .comparison import compare_scores as compare_scores
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from .probing.probe import elbow as elbow
     from .probing.probe import probe_heads as probe_heads
     from .probing.values import answer_values as answer_values
+    from .recipe import Recipe as Recipe
     from .role_sweeps import sweep_roles as sweep_roles
     from .scores import EdgeScores as EdgeScores
     from .scores import HeadScores as HeadScores
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
     from .scores.gating import fit_roles as fit_roles
     from .scores.roles import HeadRoles as HeadRoles
     from .selfcheck import check as check
+    from .sparse import Evaluation as Evaluation
+    from .sparse import sparsify as sparsify
     from .steering import Steering as Steering
     from .steering import directions as directions
     from .steering import steer as steer
