@@ -3,7 +3,7 @@
     python recipes/smollm2_text.py --data DATA --own own.jsonl --out text
 
 DATA holds `text/` with four public-domain books and WikiText-2's validation split, and `tasks/` with GSM8K's train
-split and CommonsenseQA. None of it is in this repository. GSM8K and CommonsenseQA are read as plain text, for their names,
+split and CommonsenseQA. None of it is in this repository. GSM8K and CommonsenseQA are read as plain text, for names,
 numbers and lists; the prompts of headcount's own tasks are nowhere in it.
 """
 

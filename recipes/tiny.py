@@ -137,22 +137,26 @@ def sparsify(out: Path, steps: int, seed: int) -> hc.Evaluation:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=4500)
+    parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--sparse-steps", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only-sparse", action="store_true", help="leave tiny as it is")
+    parser.add_argument("--only", choices=("dense", "sparse"), help="train one of the two and leave the other")
+    parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
-    torch.set_num_threads(2)
+    torch.set_num_threads(given.threads)
     keep_freed_memory()
-    if not given.only_sparse:
+    if given.only != "sparse":
         tokenizer = make_tokenizer(given.seed)
-        log = HOME / "tiny-training.jsonl"
-        model = train_dense(tokenizer, given.steps, batch=16, seed=given.seed, log=log)
-        write_dense(model, tokenizer, HOME / "tiny")
-        log.rename(HOME / "tiny" / "training.jsonl")
+        with tempfile.TemporaryDirectory() as scratch:
+            log = Path(scratch) / "training.jsonl"
+            model = train_dense(tokenizer, given.steps, batch=16, seed=given.seed, log=log)
+            write_dense(model, tokenizer, HOME / "tiny")
+            shutil.copy(log, HOME / "tiny")
         found = accuracies(hc.load("tiny"))
         (HOME / "tiny" / "README.md").write_text(card(given.steps, given.seed, found), encoding="utf-8")
         print("tiny:", found)
+    if given.only == "dense":
+        return
     evaluation = sparsify(HOME / "tiny-sparse", given.sparse_steps, given.seed)
     print(evaluation)
     print("tiny-sparse:", accuracies(hc.load("tiny-sparse")))

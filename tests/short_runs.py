@@ -5,7 +5,7 @@ from headcount.recipe import Recipe
 
 QUICK = Recipe(
     steps=6, batch=2, length=16, lora=2, kl=0.5, tail=0.1, checkpoint_every=2, evaluate_sequences=4, warmup=1,
-    gate_lr=0.1,
+    gate_lr=0.1, lr=1e-3, sharpness=1.0, start=-6.0, first_multiplier=1.0,
 )  # fmt: skip
 
 

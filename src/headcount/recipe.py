@@ -30,7 +30,8 @@ class Recipe:
 
     form: Form = "log-prob"
     gradient: Gradient = "expected"
-    sharpness: float = 1.0
+    sharpness: float = 2.0
+    """β; 1 in the paper."""
     start: float | None = None
     """Where the heads' offsets begin: the logarithm of the threshold (`log-prob`) or the bias (`logit`)."""
 
@@ -45,14 +46,16 @@ class Recipe:
     distance_power: float | None = None
     """Count an edge by this power of its length; None counts all alike."""
 
-    lr: float = 1e-3
-    gate_lr: float = 2e-2
+    lr: float | None = None
+    """Of the weights; by default 1e-3 for adapters and 5e-5 for all of them."""
+    gate_lr: float = 5e-2
+    """Of the heads' offsets."""
     warmup: int = 20
     cooldown: float = 0.2
     """The share of the steps over which the learning rates go down to zero, at the end."""
-    first_multiplier: float = 1.0
-    """Of every bound. Small: edges are shut first, and the price of what is lost is found from below."""
-    multiplier_speed: float = 0.1
+    first_multiplier: float = 4.0
+    """Of every bound."""
+    multiplier_speed: float = 0.05
     """How far the logarithm of a bound's multiplier moves in one step at most."""
     smoothing: float = 0.9
     seed: int = 0
@@ -67,7 +70,11 @@ class Recipe:
         """By default gates begin so far open that the dense model's loss is hardly touched."""
         if self.start is not None:
             return self.start
-        return 4.0 if self.form == "logit" else -6.0
+        return 4.0 if self.form == "logit" else -4.5
+
+    @property
+    def weight_lr(self) -> float:
+        return self.lr if self.lr is not None else (5e-5 if self.lora is None else 1e-3)
 
     def check(self) -> "Recipe":
         for name, least in {
@@ -80,7 +87,7 @@ class Recipe:
             _require(getattr(self, name) >= least, name, f"at least {least}", getattr(self, name))
         for name in ("kl", "tail", "cooldown", "smoothing"):
             _require(0 <= getattr(self, name) <= 1, name, "a share from 0 to 1", getattr(self, name))
-        for name in ("sharpness", "lr", "tail_tolerance", "multiplier_speed", "first_multiplier"):
+        for name in ("sharpness", "weight_lr", "tail_tolerance", "multiplier_speed", "first_multiplier"):
             _require(getattr(self, name) > 0, name, "above 0", getattr(self, name))
         for name in ("tolerance", "gate_lr"):
             _require(getattr(self, name) >= 0, name, "0 or more", getattr(self, name))

@@ -92,7 +92,9 @@ def sparsify(
     steps: Annotated[int, typer.Option(help="Optimiser steps.")] = Recipe.steps,
     length: Annotated[int, typer.Option(help="Tokens a sequence.")] = Recipe.length,
     batch: Annotated[int, typer.Option(help="Sequences a step.")] = Recipe.batch,
-    lr: Annotated[float, typer.Option(help="Learning rate of weights or adapters.")] = Recipe.lr,
+    lr: Annotated[
+        float | None, typer.Option(help="Learning rate; by default 1e-3 of adapters, 5e-5 of all weights.")
+    ] = Recipe.lr,
     gate_lr: Annotated[float, typer.Option(help="Learning rate of the heads' thresholds.")] = Recipe.gate_lr,
     tolerance: Annotated[float, typer.Option(help="What may be lost, in nats a token.")] = Recipe.tolerance,
     kl: Annotated[float, typer.Option(help="Share of KL to the dense model in what is lost.")] = Recipe.kl,

@@ -2,7 +2,7 @@
 
     minimise  R  subject to  D_i ≤ tolerance_i        R: expected share of open edges, or its logarithm
     by        R + Σ_i λ_i (D_i - tolerance_i)         over the weights and offsets,
-    with      log λ_i += η · smoothed violation_i     after every step
+    with      log λ_i = Σ over steps of η · violation_i + κ · violation_i    (smoothed; κ damps the swings that η alone has)
 
 D is what is lost against the dense model on the same tokens: loss - dense loss, KL(dense ‖ sparse) or a mix of both,
 on average over all tokens, and on average over the tokens that lose most. A mean over ordinary text hides what the text
@@ -20,6 +20,9 @@ from ..recipe import Recipe
 
 LOWEST, HIGHEST = -3.0, 8.0
 """Between which the logarithm of a multiplier stays."""
+DAMPING = 1.5
+"""κ. A multiplier that only adds up answers late: edges go on being shut long after the bound is broken, then opened
+long after it is kept again."""
 LEAST_SCALE = 0.01
 """Violations are relative to the tolerance, or to this where it is smaller."""
 
@@ -37,8 +40,13 @@ class Bound:
     updates: int = 0
 
     @property
+    def violation(self) -> float:
+        """Smoothed, from -1 to 1."""
+        return self.smoothed / (1 - self.smoothing**self.updates) if self.updates else 0.0
+
+    @property
     def multiplier(self) -> float:
-        return math.exp(self.log_multiplier)
+        return math.exp(min(max(self.log_multiplier + DAMPING * self.violation, LOWEST), HIGHEST))
 
     def term(self, lost: Tensor) -> Tensor:
         return self.multiplier * (lost - self.tolerance)
@@ -48,8 +56,7 @@ class Bound:
         violation = min(max(violation, -1.0), 1.0)
         self.smoothed = self.smoothing * self.smoothed + (1 - self.smoothing) * violation
         self.updates += 1
-        unbiased = self.smoothed / (1 - self.smoothing**self.updates)
-        self.log_multiplier = min(max(self.log_multiplier + self.speed * unbiased, LOWEST), HIGHEST)
+        self.log_multiplier = min(max(self.log_multiplier + self.speed * self.violation, LOWEST), HIGHEST)
 
 
 def bounds_of(recipe: Recipe) -> list[Bound]:

@@ -55,7 +55,9 @@ def sparsify(
     accelerator = Accelerator(cpu=device == "cpu", mixed_precision=_precision(device))
     if is_sparse(folder):
         raise HeadcountError(f"{folder} holds a finished model. Give another --out, or delete it to train it again.")
-    model = load(source, device=device or str(accelerator.device))
+    # All weights are trained in full precision; under adapters they may stay in the checkpoint's own.
+    dtype = torch.float32 if recipe.lora is None else None
+    model = load(source, device=device or str(accelerator.device), dtype=dtype)
     if gates_of(model):
         raise HeadcountError(f"{model.name} is sparse already. Give its dense base, and begin with it: --start-from.")
     if model.tokenizer is None:

@@ -33,7 +33,7 @@ def train(
     gate_parameters = {id(layer.offset) for layer in trainee.gates}
     weights = [p for p in trainee.parameters.values() if id(p) not in gate_parameters]
     offsets = [p for p in trainee.parameters.values() if id(p) in gate_parameters]
-    groups = [{"params": weights, "lr": recipe.lr}, {"params": offsets, "lr": recipe.gate_lr}]
+    groups = [{"params": weights, "lr": recipe.weight_lr}, {"params": offsets, "lr": recipe.gate_lr}]
     optimizer = torch.optim.AdamW([group for group in groups if group["params"]], weight_decay=0.0, betas=(0.9, 0.99))
     speeds = [group["lr"] for group in optimizer.param_groups]
     module = accelerator.prepare(trainee.module)
