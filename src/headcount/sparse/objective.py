@@ -2,7 +2,7 @@
 
     minimise  R  subject to  D_i ≤ tolerance_i        R: expected share of open edges, or its logarithm
     by        R + Σ_i λ_i (D_i - tolerance_i)         over the weights and offsets,
-    with      log λ_i = Σ over steps of η · violation_i + κ · violation_i    (smoothed; κ damps the swings that η alone has)
+    with      log λ_i = Σ_steps η · violation_i + κ · violation_i    smoothed; κ damps the swings that η alone has
 
 D is what is lost against the dense model on the same tokens: loss - dense loss, KL(dense ‖ sparse) or a mix of both,
 on average over all tokens, and on average over the tokens that lose most. A mean over ordinary text hides what the text
