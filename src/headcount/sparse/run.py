@@ -96,7 +96,8 @@ def sparsify(
             base_fingerprint=base_fingerprint,
             made={
                 "recipe": recipe.to_dict(), "text": [Path(each).name for each in sources], "versions": versions(),
-                "start_from": None if earlier is None else earlier.name, "evaluation": found.to_dict(),
+                "earlier": [] if earlier is None else _history(SparseFacts.load(earlier)),
+                "evaluation": found.to_dict(),
             },
         )  # fmt: skip
         write_result(folder, trainee, facts, found, merge)
@@ -125,12 +126,17 @@ def _require_start(folder: Path, model: Model, recipe: Recipe) -> str:
     facts = SparseFacts.load(folder)
     if recipe.lora is None or not has_adapter(folder):
         raise HeadcountError(f"--start-from takes the folder of an adapter, and --lora with its rank; got {folder}.")
-    if facts.form != recipe.form or facts.sharpness != recipe.sharpness:
+    if facts.form != (None if recipe.control else recipe.form) or facts.sharpness != recipe.sharpness:
         raise HeadcountError(f"The gates in {folder} are {facts.form}, of sharpness {facts.sharpness}; give the same.")
     if facts.made["recipe"]["lora"] != recipe.lora:
         raise HeadcountError(f"The adapter in {folder} has the rank {facts.made['recipe']['lora']}; give --lora so.")
     require_base(facts, model, folder)
     return hashlib.sha256((folder / ADAPTER).read_bytes()).hexdigest()[:16]
+
+
+def _history(facts: SparseFacts) -> list[dict[str, Any]]:
+    """The recipes of the runs that a result comes from, first to last."""
+    return [*facts.made.get("earlier", []), {**facts.made["recipe"], "text": facts.made["text"]}]
 
 
 def _begin_with(trainee: Trainee, folder: Path) -> None:
@@ -139,7 +145,8 @@ def _begin_with(trainee: Trainee, folder: Path) -> None:
 
     weights: dict[str, Any] = load_peft_weights(str(folder), device="cpu")
     set_peft_model_state_dict(trainee.peft, weights)
-    set_gates(trainee.gates, read_gates(folder))
+    if trainee.gates:
+        set_gates(trainee.gates, read_gates(folder))
 
 
 def in_words(row: dict[str, float]) -> str:
