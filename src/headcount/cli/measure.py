@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 def run(
     study: Annotated[
         str,
-        typer.Argument(
-            help="A bundled study (heads-kept, edges-kept, attention-edges-kept, head-roles, masked-heads) or a TOML file."
-        ),
+        typer.Argument(help="heads-kept, edges-kept, attention-edges-kept, head-roles, masked-heads, or a TOML file."),
     ],
     model: Annotated[list[str] | None, typer.Option(help="Model to run on; may be given again.")] = None,
     task: Annotated[
