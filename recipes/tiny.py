@@ -27,7 +27,7 @@ LENGTH = 128
 RATE = 3e-3
 FIRST_SHARE = 0.2
 """Of the steps, on shorter sequences of the first mixture."""
-SPARSE = {"lr": 1e-3, "gate_lr": 0.03, "tolerance": 0.01, "sharpness": 2.0, "start": -4.0, "smoothing": 0.95}
+SPARSE = {"lr": 5e-4, "gate_lr": 0.04, "tolerance": 0.01, "start": -4.0, "first_multiplier": 100.0, "cooldown": 0.3}
 """What sets the recipe of `tiny-sparse` apart."""
 TASKS = ("greater-than", "ioi", "docstring", "ioi-long")
 
@@ -138,7 +138,7 @@ def sparsify(out: Path, steps: int, seed: int) -> hc.Evaluation:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=4000)
-    parser.add_argument("--sparse-steps", type=int, default=2000)
+    parser.add_argument("--sparse-steps", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=("dense", "sparse"), help="train one of the two and leave the other")
     parser.add_argument("--threads", type=int, default=2)
