@@ -31,7 +31,7 @@ class Bar:
 
 def say(words: str) -> None:
     """One line on stderr."""
-    Console(stderr=True).print(words, style="dim", highlight=False)
+    Console(stderr=True).print(words, style="dim", highlight=False, soft_wrap=True)
 
 
 @contextmanager
