@@ -65,6 +65,7 @@ def _keys_of_percent(row: dict[str, float]):  # type: ignore[no-untyped-def]
 def write_result(folder: Path, trainee: Trainee, facts: SparseFacts, evaluation: Evaluation, merge: bool) -> None:
     """The adapter in half precision, or whole weights; the gates; the card."""
     if trainee.peft is not None and not merge:
+        trainee.peft.peft_config["default"].base_model_name_or_path = facts.base  # not where it lies on this machine
         trainee.peft.save_pretrained(str(folder))
         (folder / "README.md").unlink(missing_ok=True)  # peft's own card is an empty form
         halves = {name: tensor.to(torch.float16) for name, tensor in load_file(folder / ADAPTER).items()}
