@@ -27,7 +27,15 @@ LENGTH = 128
 RATE = 3e-3
 FIRST_SHARE = 0.2
 """Of the steps, on shorter sequences of the first mixture."""
-SPARSE = {"lr": 1e-3, "gate_lr": 0.04, "tolerance": 0.01, "sharpness": 4.0, "start": -3.5, "first_multiplier": 30.0, "cooldown": 0.3}
+SPARSE = {
+    "lr": 3e-4,
+    "gate_lr": 0.04,
+    "tolerance": 0.03,
+    "sharpness": 4.0,
+    "start": -3.5,
+    "first_multiplier": 30.0,
+    "cooldown": 0.4,
+}
 """What sets the recipe of `tiny-sparse` apart."""
 TASKS = ("greater-than", "ioi", "docstring", "ioi-long")
 

@@ -3,8 +3,11 @@
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 from ..cache import write_file
@@ -13,6 +16,7 @@ from .evaluation import Evaluation
 from .trainee import Trainee
 
 Rows = list[dict[str, float]]
+DENSE_COLOUR, SPARSE_COLOUR, TAIL_COLOUR = "#2f6db3", "#e8833a", "#2a9d6f"
 
 
 def write_log(folder: Path, rows: Rows) -> None:
@@ -26,40 +30,50 @@ def write_log(folder: Path, rows: Rows) -> None:
 
 
 def _plot(rows: Rows) -> bytes:
-    """Loss beside the dense model's, open edges, multipliers, against steps."""
+    """Loss beside the dense model's, open edges, multipliers, against steps: every step faint, their running mean on
+    top."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
 
-    figure = Figure(figsize=(10, 3.2), layout="constrained")
-    loss, share, multiplier = figure.subplots(1, 3)
+    figure = Figure(figsize=(10.5, 3.2), layout="constrained")
+    loss, keys, multiplier = figure.subplots(1, 3)
     steps = [row["step"] for row in rows]
 
-    def series(name: str) -> list[float]:
-        return [row[name] for row in rows]
+    def line(axes: Any, name: str, colour: str, label: str = "") -> None:
+        values = np.array([row[name] for row in rows])
+        axes.plot(steps, values, color=colour, lw=0.6, alpha=0.3)
+        axes.plot(steps, _running_mean(values), color=colour, lw=1.6, label=label)
 
-    loss.plot(steps, series("dense_loss"), color="tab:blue", lw=1, label="dense")
-    loss.plot(steps, series("loss"), color="tab:orange", lw=1, label="gates drawn")
+    line(loss, "dense_loss", DENSE_COLOUR, "dense")
+    line(loss, "loss", SPARSE_COLOUR, "gates drawn" if rows[0]["open_share"] < 1 else "trained, no gates")
     loss.set(title="Loss", ylabel="nats a token")
-    loss.legend(frameon=False)
-    share.plot(steps, [100 * value for value in series("open_share")], color="tab:orange", lw=1)
-    share.set(title="Open edges", ylabel="% of causal edges", yscale="log")
-    right = share.secondary_yaxis("right", functions=_keys_of_percent(rows[-1]))
-    right.set_ylabel("keys a query")
-    for name in ("mean", "tail"):
+    line(keys, "keys_a_query", SPARSE_COLOUR)
+    keys.set(title=f"Keys a query ({rows[-1]['open_share']:.2%} of the edges at the end)", yscale="log")
+    for name, colour in (("mean", SPARSE_COLOUR), ("tail", TAIL_COLOUR)):
         if f"{name}_multiplier" in rows[0]:
-            multiplier.plot(steps, series(f"{name}_multiplier"), lw=1, label=f"bound on the {name}")
+            line(multiplier, f"{name}_multiplier", colour, f"bound on the {name}")
     multiplier.set(title="Multipliers", yscale="log")
-    multiplier.legend(frameon=False)
-    for axes in (loss, share, multiplier):
+    for axes in (keys, multiplier):
+        for which in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+            which(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "125" else ""))
+    for axes in (loss, keys, multiplier):
         axes.set_xlabel("step")
+        axes.title.set_fontsize(10)
         axes.spines[["top", "right"]].set_visible(False)
+    for axes in (loss, multiplier):
+        axes.legend(frameon=False, fontsize=8, loc="best")
     image = io.BytesIO()
-    figure.savefig(image, format="png", dpi=150)
+    figure.savefig(image, format="png", dpi=150, metadata={"Software": None})
     return image.getvalue()
 
 
-def _keys_of_percent(row: dict[str, float]):  # type: ignore[no-untyped-def]
-    per_percent = row["keys_a_query"] / (100 * row["open_share"]) if row["open_share"] else 1.0
-    return (lambda percent: percent * per_percent, lambda keys: keys / per_percent)
+def _running_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Over a thirtieth of the run, behind each step."""
+    width = max(len(values) // 30, 1)
+    summed = np.concatenate([[0.0], np.cumsum(values)])
+    first = np.maximum(np.arange(1, len(values) + 1) - width, 0)
+    found: NDArray[np.float64] = (summed[1:] - summed[first]) / (np.arange(1, len(values) + 1) - first)
+    return found
 
 
 def write_result(folder: Path, trainee: Trainee, facts: SparseFacts, evaluation: Evaluation, merge: bool) -> None:
