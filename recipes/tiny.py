@@ -30,7 +30,7 @@ FIRST_SHARE = 0.2
 SPARSE = {
     "lr": 3e-4,
     "gate_lr": 0.04,
-    "tolerance": 0.03,
+    "tolerance": 0.025,
     "sharpness": 4.0,
     "start": -3.5,
     "first_multiplier": 30.0,
@@ -146,7 +146,7 @@ def sparsify(out: Path, steps: int, seed: int) -> hc.Evaluation:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=4000)
-    parser.add_argument("--sparse-steps", type=int, default=1500)
+    parser.add_argument("--sparse-steps", type=int, default=1200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=("dense", "sparse"), help="train one of the two and leave the other")
     parser.add_argument("--threads", type=int, default=2)

@@ -305,9 +305,12 @@ def _config(source: str) -> Any:
     if source.lower() in SHAPES:
         return SHAPES[source.lower()]()
     from .models.loading import LOAD_ERRORS, NAMED
+    from .models.sparse_folder import SparseFacts, has_adapter, is_sparse
 
     path = NAMED[source]() if source in NAMED else Path(source).expanduser()
     place = path.parent if path.is_file() else path
+    if is_sparse(place) and has_adapter(place):
+        return _config(SparseFacts.load(place).base)  # an adapter has its base's shape
     local = (place / "config.json").is_file()
     try:
         return AutoConfig.from_pretrained(

@@ -80,7 +80,7 @@ def write_result(folder: Path, trainee: Trainee, facts: SparseFacts, evaluation:
     """The adapter in half precision, or whole weights; the gates; the card."""
     if trainee.peft is not None and not merge:
         trainee.peft.peft_config["default"].base_model_name_or_path = facts.base  # not where it lies on this machine
-        trainee.peft.save_pretrained(str(folder))
+        trainee.peft.save_pretrained(str(folder), save_embedding_layers=False)  # they are not trained
         (folder / "README.md").unlink(missing_ok=True)  # peft's own card is an empty form
         halves = {name: tensor.to(torch.float16) for name, tensor in load_file(folder / ADAPTER).items()}
         save_file(halves, folder / ADAPTER, metadata={"format": "pt"})
