@@ -71,12 +71,13 @@ def test_the_twin_needs_fewer_edges(tiny, tiny_sparse):
     assert needed["tiny-sparse"] < needed["tiny"]
 
 
+@pytest.fixture(scope="module")
+def sparse():
+    return hc.load("smollm2-sparse")
+
+
 @pytest.mark.slow
 class TestSmollm2Sparse:
-    @pytest.fixture(scope="class")
-    def sparse(self):
-        return hc.load("smollm2-sparse")
-
     def test_indirect_objects_are_still_found(self, sparse):
         assert accuracy(sparse, "ioi", n=100) > 0.9
 
