@@ -112,6 +112,8 @@ def test_every_sharpness_is_the_same_formula(sharpness):
 class Enumerated(Gates):
     """Gates that take given values, one after the other, so that an expectation can be summed exactly."""
 
+    form_number = 2
+
     def __init__(self, form, noise):
         super().__init__(1, start=-0.5)
         self.form, self.noise = form, noise
@@ -227,6 +229,11 @@ def test_a_family_without_the_interface_is_refused_and_left_as_it_was():
         add_gates(model, "log-prob", -2.0)
     assert gates_of(model) == ()
     assert torch.equal(model.logits(prompts()), before)
+
+
+def test_a_fingerprint_tells_gates_of_another_form_or_sharpness_apart():
+    made = [sparse("gpt2", form, 0.0, sharpness) for form in CLASSES for sharpness in (1.0, 2.0)]
+    assert len({model.fingerprint for model in made}) == 4
 
 
 def test_an_unknown_form_is_refused():

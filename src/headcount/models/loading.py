@@ -55,6 +55,7 @@ def load(
         if given := sorted(option for option, value in options.items() if value is not None):
             raise HeadcountError(f"A module in memory takes no {', '.join(given)}: move or cast it before loading.")
         hf: Any = source
+        sparse: Path | None = None
         name = name or Path(getattr(hf, "name_or_path", "") or type(hf).__name__).name
     else:
         name = name or Path(str(source)).name
@@ -67,11 +68,9 @@ def load(
         elif base is not None:
             raise HeadcountError(f"A base belongs to the adapter of a sparse model; {source} is a model of its own.")
         hf, tokenizer = _from_pretrained(str(source), place, tokenizer, device, dtype, from_pretrained)
-        if sparse is not None:
-            hf.eval()
-            return make_sparse(Model(name=name, hf=hf, tokenizer=tokenizer, anatomy=find_anatomy(hf)), sparse)
     hf.eval()
-    return Model(name=name, hf=hf, tokenizer=tokenizer, anatomy=find_anatomy(hf))
+    model = Model(name=name, hf=hf, tokenizer=tokenizer, anatomy=find_anatomy(hf))
+    return model if sparse is None else make_sparse(model, sparse)
 
 
 def _from_pretrained(

@@ -13,6 +13,7 @@ A row whose gates are all shut gives exactly zero. β = 1 in the paper. The `log
 offset, which q and k of a pretrained model leave free; its probability is a^β / (a^β + θ^β).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -45,19 +46,24 @@ class Ledger:
     """Edges that each query has, [batch or 1, 1, query]."""
 
 
-class Gates(nn.Module):
+class Gates(nn.Module, ABC):
     """The gates of one attention layer: a learned offset a head, and how gates are drawn at the moment."""
+
+    form_number: int
 
     def __init__(self, heads: int, start: float, sharpness: float = 1.0) -> None:
         super().__init__()
         self.offset = nn.Parameter(torch.full((heads,), float(start)))
         self.sharpness = sharpness
+        # A buffer, so that a model's fingerprint tells apart gates that share their offsets and nothing else.
+        self.register_buffer("kind", torch.tensor([self.form_number, float(sharpness)]))
         self.mode: Mode = "hard"
         self.gradient: Gradient = "expected"
         self.ledger: Ledger | None = None
 
+    @abstractmethod
     def probability(self, scores: Tensor, weights: Tensor) -> Tensor:
-        raise NotImplementedError
+        """That a gate is open, [batch, head, query, key]."""
 
     def draw(self, p: Tensor) -> Tensor:
         """Gates of these probabilities, as numbers.
@@ -80,12 +86,16 @@ class Gates(nn.Module):
 class LogitGates(Gates):
     """Open where the attention logit lies above a head's (negative) bias."""
 
+    form_number = 0
+
     def probability(self, scores: Tensor, weights: Tensor) -> Tensor:
         return torch.sigmoid(self.sharpness * (scores + self.offset.to(scores).view(1, -1, 1, 1)))
 
 
 class LogProbGates(Gates):
     """Open where the attention weight lies above a head's threshold, whose logarithm is the offset."""
+
+    form_number = 1
 
     def probability(self, scores: Tensor, weights: Tensor) -> Tensor:
         # As 1 / (1 + (θ/a)^β) it needs no logarithm of a weight that may be zero.
@@ -108,6 +118,7 @@ def add_gates(model: Model, form: Form, start: float, sharpness: float = 1.0) ->
         raise HeadcountError(f"The form of the gates must be one of {', '.join(CLASSES)}. Got {form!r}.")
     AttentionInterface.register(NAME, _attention)
     AttentionMaskInterface.register(NAME, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+    before = model.hf.config._attn_implementation
     for attention in model.anatomy.attentions:
         device = next(attention.parameters()).device
         attention.headcount_gates = CLASSES[form](model.n_heads, start, sharpness).to(device)
@@ -118,17 +129,18 @@ def add_gates(model: Model, form: Form, start: float, sharpness: float = 1.0) ->
             model.run(torch.zeros((1, 2), dtype=torch.long, device=model.device))
         used = len(ledger.open)
     except ValueError as error:
-        _remove_gates(model)
+        _remove_gates(model, before)
         raise HeadcountError(no_interface(model, str(error))) from error
     if used != model.n_layers:
-        _remove_gates(model)
+        _remove_gates(model, before)
         raise HeadcountError(no_interface(model, f"{used} of its {model.n_layers} layers asked for the function"))
     return gates
 
 
-def _remove_gates(model: Model) -> None:
+def _remove_gates(model: Model, implementation: str) -> None:
     for attention in model.anatomy.attentions:
         del attention.headcount_gates
+    model.hf.set_attn_implementation(implementation)
 
 
 def no_interface(model: Model, reason: str) -> str:

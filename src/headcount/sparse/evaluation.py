@@ -11,8 +11,6 @@ from torch import Tensor
 from ..models import Model
 from ..models.sparse_attention import Gates, counted, drawn
 
-Advance = Callable[[float], None]
-
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -71,7 +69,6 @@ def evaluate(
     held_out: dict[str, Tensor],
     batch: int,
     at_most: int,
-    advance: Advance = lambda rows: None,
 ) -> Evaluation:
     """On `at_most` of the held-out sequences, every source in proportion to its size."""
     chosen = sample(held_out, at_most)
@@ -94,7 +91,6 @@ def evaluate(
                 rows += opened.numel()
                 empty += float((opened == 0).sum())
                 alive[layer] |= (opened.sum((0, 2)) > 0).cpu()
-            advance(len(ids))
         by_source[source] = {
             "loss": float(torch.cat(losses).mean()),
             "dense_loss": float(torch.cat(dense_losses).mean()),

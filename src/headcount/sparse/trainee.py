@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..models import Model
-from ..models.sparse_attention import Gates, add_gates, drawn, gates_of
+from ..models.sparse_attention import Gates, add_gates, drawn
 from ..recipe import Recipe
 
 
@@ -37,7 +37,7 @@ def make_trainee(model: Model, recipe: Recipe) -> Trainee:
     if recipe.control:
         gates: tuple[Gates, ...] = ()
     else:
-        gates = gates_of(model) or add_gates(model, recipe.form, recipe.first_offset, recipe.sharpness)
+        gates = add_gates(model, recipe.form, recipe.first_offset, recipe.sharpness)
     for layer in gates:
         layer.gradient = recipe.gradient
     peft: Any = None
