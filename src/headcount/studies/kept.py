@@ -1,16 +1,16 @@
-"""The study of what is kept: score, sweep, explained effect against number of heads or edges."""
+"""The study of what is kept: score, sweep, explained effect against number of heads or edges.
 
+Heads and component edges differ in how they are scored, filled and planned; what they share stands in `KeptWork`.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
-from ..attention_edges import ORDERS as ATTENTION_ORDERS
-from ..attention_edges import UNITS as ATTENTION_EDGES
-from ..attention_edges import edge_count, sweep_attention_edges
 from ..circuits.fills import check_cut
 from ..curves import Curve, Mode
 from ..cuts import Fill, check_fill
-from ..errors import HeadcountError
 from ..graph import Readers
 from ..measure import MAX_TOKENS
 from ..memory import Sizes, plan_circuits, plan_scores, show_bytes
@@ -29,33 +29,8 @@ from .spec import KeptPanel
 Scores = HeadScores | EdgeScores
 
 
-def check_kept(panel: KeptPanel) -> None:
-    """What can be known to be wrong before a model is loaded."""
-    if panel.units == "attention-edges":
-        _check_attention_edges(panel)
-    else:
-        require_units(panel.method, panel.units)
-    Fill.parse(panel.fill)
-    if panel.units == "edges":
-        check_cut(panel.fill, panel.positions)
-    if panel.metric:
-        metric_named(panel.metric)
-
-
-def _check_attention_edges(panel: KeptPanel) -> None:
-    """They are scored by attribution, kept, and carry the counterfactual elsewhere."""
-    wanted = {"method": "attribution", "fill": "counterfactual", "positions": "all", "mode": "keep"}
-    for key, only in wanted.items():
-        if getattr(panel, key) != only:
-            raise HeadcountError(
-                f"Attention edges know the {key} {only!r} alone; the study asks for {getattr(panel, key)!r}."
-            )
-    if wrong := [order for order in panel.orders if order not in ATTENTION_ORDERS]:
-        raise HeadcountError(f"Attention edges have no order {wrong[0]!r}. Known: {', '.join(ATTENTION_ORDERS)}.")
-
-
 @dataclass(frozen=True)
-class KeptWork:
+class KeptWork(ABC):
     """The jobs of one panel and one model."""
 
     panel: KeptPanel
@@ -63,122 +38,171 @@ class KeptWork:
     task: Task
     memory: int | None
 
+    @classmethod
+    def check(cls, panel: KeptPanel) -> None:
+        """What can be known to be wrong before a model is loaded."""
+        Fill.parse(panel.fill)
+        if panel.metric:
+            metric_named(panel.metric)
+
+    @abstractmethod
+    def run(self, bar: Bar, ledger: Ledger) -> PanelResult: ...
+
+    @abstractmethod
+    def say_forecast(self, quiet: bool) -> None:
+        """What will be needed, or an error before anything runs."""
+
+    @abstractmethod
+    def total(self) -> int:
+        """Units that there are."""
+
+    def cost(self) -> float:
+        """In tokens, for the progress bar."""
+        return sum(self.sweep_cost(order) for order in self.panel.orders)
+
+    def sweep_cost(self, order: str) -> float:
+        panel = self.panel
+        mode = cast(Mode, panel.mode)
+        points = points_to_measure(panel.units, self.total(), panel.ks or None, panel.points, order, panel.draws, mode)
+        return points * sum(len(example.ids) for example in self.task.test)
+
+    def sweep_settings(self, order: str) -> dict[str, Any]:
+        """What every sweep asks for, whatever its units."""
+        panel = self.panel
+        return {
+            panel.mode: order, "ks": panel.ks or None, "points": panel.points, "threshold": panel.threshold,
+            "precision": panel.precision, "metric": self.task.metric, "draws": panel.draws, "seed": panel.seed,
+        }  # fmt: skip
+
+    def job(self, kind: str, **settings: Any) -> Job:
+        return job_of(kind, self.model, self.task, MAX_TOKENS, settings)
+
+    def advance(self, bar: Bar) -> Callable[[int], None]:
+        """Prompts that have been run, in tokens."""
+        length = sum(len(example.ids) for example in self.task.test) / len(self.task.test)
+        return lambda prompts: bar.advance(prompts * length)
+
+
+class ScoredWork(KeptWork):
+    """Units that are scored once for the task and then kept in the order of their scores."""
+
+    kind: ClassVar[Any]
+    """What scoring gives."""
+
+    @classmethod
+    def check(cls, panel: KeptPanel) -> None:
+        require_units(panel.method, panel.units)
+        super().check(panel)
+
+    @abstractmethod
+    def of_units(self) -> dict[str, Any]:
+        """Settings that both scores and sweeps of these units take."""
+
+    @abstractmethod
+    def score_fill(self) -> str: ...
+
     def run(self, bar: Bar, ledger: Ledger) -> PanelResult:
-        if self.panel.units == "attention-edges":
-            return PanelResult(None, [self.attention_curve(order, bar, ledger) for order in self.panel.orders])
         scores = self.scores(bar, ledger)
         return PanelResult(scores, [self.curve(order, scores, bar, ledger) for order in self.panel.orders])
 
+    def scores(self, bar: Bar, ledger: Ledger) -> Scores:
+        panel = self.panel
+        settings: dict[str, Any] = {
+            "metric": self.task.metric, "fill": self.score_fill(), "positions": panel.positions, "steps": panel.steps,
+            "seed": panel.seed, **self.of_units(),
+        }  # fmt: skip
+        bar.describe(f"{self.model.name} · {self.task.name} · {panel.method}")
+        found: Scores = ledger.result(
+            self.job("score", method=panel.method, **settings),
+            self.kind,
+            lambda: score(
+                self.model, self.task, panel.method, memory=self.memory, advance=self.advance(bar), **settings
+            ),
+            skipped=lambda: bar.advance(self.score_cost()),
+        )
+        return replace(found, model=self.model.name, task=self.task.name)
+
+    def curve(self, order: str, scores: Scores, bar: Bar, ledger: Ledger) -> Curve:
+        ordered_by = None if order == "chance" else scores
+        settings = self.sweep_settings(order)
+        bar.describe(f"{self.model.name} · {self.task.name} · {order}")
+        found = ledger.result(
+            self.job("sweep", scores=ordered_by and array_digest(ordered_by.values), **settings),
+            Curve,
+            lambda: sweep(self.model, self.task, ordered_by, memory=self.memory, advance=self.advance(bar), **settings),
+            skipped=lambda: bar.advance(self.sweep_cost(order)),
+        )
+        # Names are not part of what defines a job: the same weights may be called differently today.
+        method = scores.method if ordered_by else found.method
+        return replace(found, model=self.model.name, task=self.task.name, title=self.task.title, method=method)
+
+    def sweep_settings(self, order: str) -> dict[str, Any]:
+        panel = self.panel
+        of_study = {"units": panel.units, "fill": panel.fill, "positions": panel.positions}
+        return super().sweep_settings(order) | of_study | self.of_units()
+
+    def cost(self) -> float:
+        return self.score_cost() + super().cost()
+
+    def score_cost(self) -> float:
+        train = len(self.task.train)
+        updates = Fit().forwards(train) // train
+        method = method_named(self.panel.method)
+        cost = method.forwards(self.model.head_count, self.panel.steps, self.total(), updates)
+        return cost * sum(len(example.ids) for example in self.task.train)
+
+
+class HeadsWork(ScoredWork):
+    kind = HeadScores
+
+    def of_units(self) -> dict[str, Any]:
+        return {}
+
+    def score_fill(self) -> str:
+        return self.panel.fill
+
+    def total(self) -> int:
+        return self.model.head_count
+
     def say_forecast(self, quiet: bool) -> None:
-        """What edges will need, or an error before anything runs where one prompt is too large."""
-        if self.panel.units != "edges":
-            check_fill(self.panel.fill, self.task.train)
-            return
-        readers, device = cast(Readers, self.panel.readers), self.model.device
-        sizes = Sizes.of_model(self.model, readers)
+        check_fill(self.panel.fill, self.task.train)
+
+
+class EdgesWork(ScoredWork):
+    kind = EdgeScores
+
+    @classmethod
+    def check(cls, panel: KeptPanel) -> None:
+        super().check(panel)
+        check_cut(panel.fill, panel.positions)
+
+    @property
+    def readers(self) -> Readers:
+        return cast(Readers, self.panel.readers)
+
+    def of_units(self) -> dict[str, Any]:
+        return {"readers": self.panel.readers}
+
+    def score_fill(self) -> str:
+        return "counterfactual"  # what attribution of edges knows; circuits may be filled otherwise
+
+    def sweep_settings(self, order: str) -> dict[str, Any]:
+        return super().sweep_settings(order) | {"prune": self.panel.prune}
+
+    def job(self, kind: str, **settings: Any) -> Job:
+        return job_of(kind, self.model, self.task, self.memory, settings)
+
+    def total(self) -> int:
+        return find_graph(self.model, self.readers).n_edges
+
+    def say_forecast(self, quiet: bool) -> None:
+        sizes = Sizes.of_model(self.model, self.readers)
         train, test = (pairs_only(side, "A study of edges") for side in self.task.sides)
-        scores = plan_scores(sizes, train, self.panel.steps, self.memory, device)
-        circuits = plan_circuits(sizes, test, self.memory, device)
+        scores = plan_scores(sizes, train, self.panel.steps, self.memory, self.model.device)
+        circuits = plan_circuits(sizes, test, self.memory, self.model.device)
         if not quiet:
             say(
                 f"{self.model.name} · {self.task.name} · {sizes.graph.n_edges:,} edges; forecast beyond the model:"
                 f" scores {show_bytes(scores.bytes)}, circuits {show_bytes(circuits.bytes)}"
                 f" ({scores.tokens} and {circuits.tokens} tokens at a time)"
             )
-
-    def scores(self, bar: Bar, ledger: Ledger) -> Scores:
-        panel = self.panel
-        settings: dict[str, Any] = {
-            "metric": self.task.metric, "fill": panel.fill, "positions": panel.positions, "steps": panel.steps,
-            "seed": panel.seed, **self._of_edges(),
-        }  # fmt: skip
-        if panel.units == "edges":
-            settings["fill"] = "counterfactual"  # what attribution of edges knows; circuits may be filled otherwise
-        bar.describe(f"{self.model.name} · {self.task.name} · {panel.method}")
-        kind: Any = EdgeScores if panel.units == "edges" else HeadScores
-        found: Scores = ledger.result(
-            self._job("score", method=panel.method, **settings),
-            kind,
-            lambda: score(
-                self.model, self.task, panel.method, memory=self.memory, advance=self._advance(bar), **settings
-            ),
-            skipped=lambda: bar.advance(self._score_cost()),
-        )
-        return replace(found, model=self.model.name, task=self.task.name)
-
-    def curve(self, order: str, scores: Scores, bar: Bar, ledger: Ledger) -> Curve:
-        panel = self.panel
-        ordered_by = None if order == "chance" else scores
-        settings: dict[str, Any] = {
-            panel.mode: order, "units": panel.units, "ks": panel.ks or None, "points": panel.points,
-            "threshold": panel.threshold, "precision": panel.precision, "fill": panel.fill,
-            "positions": panel.positions,
-            "metric": self.task.metric, "draws": panel.draws, "seed": panel.seed, **self._of_edges(),
-            **({"prune": panel.prune} if panel.units == "edges" else {}),
-        }  # fmt: skip
-        bar.describe(f"{self.model.name} · {self.task.name} · {order}")
-        found = ledger.result(
-            self._job("sweep", scores=ordered_by and array_digest(ordered_by.values), **settings),
-            Curve,
-            lambda: sweep(
-                self.model, self.task, ordered_by, memory=self.memory, advance=self._advance(bar), **settings
-            ),
-            skipped=lambda: bar.advance(self._sweep_cost(order)),
-        )
-        # Names are not part of what defines a job: the same weights may be called differently today.
-        method = scores.method if ordered_by else found.method
-        return replace(found, model=self.model.name, task=self.task.name, title=self.task.title, method=method)
-
-    def attention_curve(self, order: str, bar: Bar, ledger: Ledger) -> Curve:
-        panel = self.panel
-        settings: dict[str, Any] = {
-            "keep": order, "ks": panel.ks or None, "points": panel.points, "threshold": panel.threshold,
-            "precision": panel.precision, "metric": self.task.metric, "draws": panel.draws, "seed": panel.seed,
-        }  # fmt: skip
-        bar.describe(f"{self.model.name} · {self.task.name} · {ATTENTION_EDGES}, {order}")
-        found = ledger.result(
-            self._job("attention-sweep", **settings),
-            Curve,
-            lambda: sweep_attention_edges(self.model, self.task, advance=self._advance(bar), **settings),
-            skipped=lambda: bar.advance(self._sweep_cost(order)),
-        )
-        return replace(found, model=self.model.name, task=self.task.name, title=self.task.title)
-
-    def _of_edges(self) -> dict[str, Any]:
-        return {"readers": self.panel.readers} if self.panel.units == "edges" else {}
-
-    def _job(self, kind: str, **settings: Any) -> Job:
-        at_once = self.memory if self.panel.units == "edges" else MAX_TOKENS
-        return job_of(kind, self.model, self.task, at_once, settings)
-
-    def cost(self) -> float:
-        """In tokens, for the progress bar."""
-        return self._score_cost() + sum(self._sweep_cost(order) for order in self.panel.orders)
-
-    def _score_cost(self) -> float:
-        if self.panel.units == "attention-edges":
-            return 0
-        edges = self._total() if self.panel.units == "edges" else 0
-        train = len(self.task.train)
-        updates = Fit().forwards(train) // train
-        cost = method_named(self.panel.method).forwards(self.model.head_count, self.panel.steps, edges, updates)
-        return cost * sum(len(example.ids) for example in self.task.train)
-
-    def _sweep_cost(self, order: str) -> float:
-        panel = self.panel
-        mode = cast(Mode, panel.mode)
-        ks, total = panel.ks or None, self._total()
-        points = points_to_measure(panel.units, total, ks, panel.points, order, panel.draws, mode)
-        return points * sum(len(example.ids) for example in self.task.test)
-
-    def _total(self) -> int:
-        if self.panel.units == "heads":
-            return self.model.head_count
-        if self.panel.units == "attention-edges":
-            return edge_count(self.model, max(len(example.ids) for example in self.task.test))
-        return find_graph(self.model, cast(Readers, self.panel.readers)).n_edges
-
-    def _advance(self, bar: Bar) -> Callable[[int], None]:
-        """Prompts that have been run, in tokens."""
-        length = sum(len(example.ids) for example in self.task.test) / len(self.task.test)
-        return lambda prompts: bar.advance(prompts * length)

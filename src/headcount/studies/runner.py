@@ -17,14 +17,15 @@ from ..progress import Bar, progress_bar, waiting
 from ..tasks import task as make_task
 from ..tasks.examples import Task
 from .jobs import Ledger, PanelResult
-from .kept import KeptWork, check_kept
+from .kept import EdgesWork, HeadsWork, KeptWork
+from .kept_attention import AttentionEdgesWork
 from .kept_outputs import write_kept
 from .masked import MaskedWork, check_masked, panel_questions
 from .masked_comet import add_comet
 from .masked_outputs import write_masked
 from .roles import RolesWork, check_roles
 from .roles_outputs import write_roles
-from .spec import Panel, Study, read_study
+from .spec import KeptPanel, Panel, Study, read_study
 
 Loader = Callable[[str], Model]
 
@@ -59,8 +60,20 @@ def _task(panel: Panel, model: Model) -> Task:
     return replace(made, title=panel.title or made.title, metric=panel.metric or made.metric)
 
 
+KEPT: dict[str, type[KeptWork]] = {"heads": HeadsWork, "edges": EdgesWork, "attention-edges": AttentionEdgesWork}
+"""By the units that a panel asks for."""
+
+
+def _check_kept(panel: KeptPanel) -> None:
+    KEPT[panel.units].check(panel)
+
+
+def _kept_work(panel: KeptPanel, model: Model, task: Task, memory: int | None) -> KeptWork:
+    return KEPT[panel.units](panel, model, task, memory)
+
+
 KINDS = {
-    "kept": Kind(check_kept, _task, KeptWork, list, write_kept),
+    "kept": Kind(_check_kept, _task, _kept_work, list, write_kept),
     "roles": Kind(check_roles, _task, RolesWork, list, write_roles),
     "masked": Kind(check_masked, panel_questions, MaskedWork, add_comet, write_masked),
 }
