@@ -12,7 +12,7 @@ import tomllib
 import pytest
 
 import headcount as hc
-from headcount.studies.spec import bundled_studies, read_study
+from headcount.studies.spec import KeptPanel, bundled_studies, read_study
 
 SMALL = {"n": 8, "points": 4, "draws": 3}
 
@@ -244,6 +244,20 @@ def test_wrong_names_are_found_before_anything_runs(folder, own_cache, tmp_path)
     ):
         with pytest.raises(hc.HeadcountError, match=words):
             hc.run("heads-kept", models=["not loaded"], out=tmp_path / "out", overrides=overrides)
+
+
+@pytest.mark.parametrize(
+    ("settings", "method"),
+    [
+        ({}, "attribution-ig"),
+        ({"fill": "zero"}, "attribution"),
+        ({"method": "patching"}, "patching"),
+        ({"units": "edges", "fill": "zero"}, "eap-ig"),
+        ({"units": "attention-edges"}, "attribution"),
+    ],
+)
+def test_the_method_that_fits_units_and_fill_is_chosen_unless_one_is_named(settings, method):
+    assert KeptPanel(task="ioi", models=("m",), **settings).method == method
 
 
 EDGES = {"n": 6, "points": 4, "draws": 2}

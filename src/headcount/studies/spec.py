@@ -31,7 +31,8 @@ class KeptPanel(Panel):
     """Explained effect against units kept or masked: a task, and a curve for each model and order."""
 
     units: str = "heads"
-    method: str = "attribution"
+    method: str = ""
+    """By default the integrated gradient between the two prompts, where there is one for these units and this fill."""
     mode: str = "keep"
     orders: tuple[str, ...] = ("absolute", "signed", "chance")
     fill: str = "counterfactual"
@@ -48,6 +49,12 @@ class KeptPanel(Panel):
     points: int = 24
     draws: int = 20
     steps: int = 5
+
+    def __post_init__(self) -> None:
+        if not self.method:
+            of_heads = "attribution-ig" if self.fill == "counterfactual" else "attribution"
+            chosen = {"heads": of_heads, "edges": "eap-ig"}.get(self.units, "attribution")
+            object.__setattr__(self, "method", chosen)
 
 
 @dataclass(frozen=True)
