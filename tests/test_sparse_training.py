@@ -55,9 +55,16 @@ class TestObjective:
         assert [bound.name for bound in bounds_of(QUICK)] == ["mean", "tail"]
 
     def test_the_regulariser_is_the_share_or_its_logarithm(self):
-        shares = [torch.tensor(0.1), torch.tensor(0.3)]
+        shares = [torch.tensor([0.1, 0.1]), torch.tensor([0.2, 0.4])]
         assert float(regulariser(shares, changed(regulariser="linear"))) == pytest.approx(0.2)
         assert float(regulariser(shares, QUICK)) == pytest.approx(math.log(0.2))
+
+    def test_the_regulariser_by_heads_prefers_one_shut_head_to_two_thinned_out(self):
+        recipe = changed(regulariser="log-heads")
+        one_shut, both_thinned = torch.tensor([0.2, 0.0]), torch.tensor([0.1, 0.1])
+        assert regulariser([one_shut], recipe) < regulariser([both_thinned], recipe)
+        logs = [math.log(share + 1e-4) for share in (0.1, 0.3)]
+        assert float(regulariser([torch.tensor([0.1, 0.3])], recipe)) == pytest.approx(sum(logs) / 2)
 
     def test_the_rate_goes_up_stays_and_goes_down(self):
         recipe = changed(steps=100, warmup=10, cooldown=0.2)

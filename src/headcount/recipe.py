@@ -10,7 +10,7 @@ Form = Literal["logit", "log-prob"]
 FORMS: tuple[Form, ...] = get_args(Form)
 Gradient = Literal["expected", "relaxed"]
 GRADIENTS: tuple[Gradient, ...] = get_args(Gradient)
-Regulariser = Literal["linear", "log"]
+Regulariser = Literal["linear", "log", "log-heads"]
 REGULARISERS: tuple[Regulariser, ...] = get_args(Regulariser)
 
 
@@ -43,6 +43,8 @@ class Recipe:
     """Also bound what is lost on average over this share of the tokens, those that lose most; 0: no such bound."""
     tail_tolerance: float = 0.5
     regulariser: Regulariser = "log"
+    """What is made small: the share of open edges, its logarithm, or the mean over heads of the logarithm of each
+    head's, which shuts little used heads altogether rather than thin out the busy ones."""
     distance_power: float | None = None
     """Count an edge by this power of its length; None counts all alike."""
 

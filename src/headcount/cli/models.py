@@ -106,7 +106,9 @@ def sparsify(
     sharpness: Annotated[float, typer.Option(help="Of the gates; the paper has 1.")] = Recipe.sharpness,
     start: Annotated[float | None, typer.Option(help="Where the heads' offsets begin.")] = Recipe.start,
     gradient: Annotated[str, typer.Option(help="Through the gates: expected or relaxed.")] = Recipe.gradient,
-    regulariser: Annotated[str, typer.Option(help="Share of open edges, linear or log.")] = Recipe.regulariser,
+    regulariser: Annotated[
+        str, typer.Option(help="Share of open edges: linear, log, or log-heads, which shuts whole heads.")
+    ] = Recipe.regulariser,
     distance_power: Annotated[
         float | None, typer.Option(help="Count an edge by this power of its length.")
     ] = Recipe.distance_power,

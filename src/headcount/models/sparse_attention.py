@@ -39,7 +39,7 @@ class Ledger:
     distance_power: float | None = None
     """Edges count in proportion to this power of their length; None: all alike."""
     expected: list[Tensor] = field(default_factory=list)
-    """Expected share of open edges, one number a layer, with gradients."""
+    """Expected share of open edges of each head, [head], with gradients."""
     open: list[Tensor] = field(default_factory=list)
     """Open gates of each query, [batch, head, query]."""
     edges: list[Tensor] = field(default_factory=list)
@@ -250,5 +250,5 @@ def _enter(ledger: Ledger, p: Tensor, g: Tensor, allowed: Tensor) -> None:
         queries, keys = p.shape[-2:]
         at = torch.arange(keys, device=p.device)
         each = each * ((at[keys - queries :, None] - at).clamp(min=0) + 1).to(p).pow(ledger.distance_power)
-    heads_and_rows = p.shape[1] * (p.shape[0] // each.shape[0])
-    ledger.expected.append((p * each).sum() / (each.sum() * heads_and_rows))
+    rows = p.shape[0] // each.shape[0]
+    ledger.expected.append((p * each).sum((0, 2, 3)) / (each.sum() * rows))

@@ -1,6 +1,7 @@
 """Few open edges under a bound on what is lost (GECO: Rezende and Viola 2018, arXiv 1810.00597).
 
-    minimise  R  subject to  D_i ≤ tolerance_i        R: expected share of open edges, or its logarithm
+    minimise  R  subject to  D_i ≤ tolerance_i        R: expected share of open edges, or its logarithm, or the
+                                                      mean over heads of the logarithm of each head's
     by        R + Σ_i λ_i (D_i - tolerance_i)         over the weights and offsets,
     with      log λ_i = Σ_steps η · violation_i + κ · violation_i    smoothed; κ damps the swings that η alone has
 
@@ -23,6 +24,8 @@ LOWEST, HIGHEST = -3.0, 8.0
 DAMPING = 1.5
 """κ. A multiplier that only adds up answers late: edges go on being shut long after the bound is broken, then opened
 long after it is kept again."""
+SHUT = 1e-4
+"""Share of open edges below which a head counts as shut, and a smaller one is no longer worth much."""
 LEAST_SCALE = 0.01
 """Violations are relative to the tolerance, or to this where it is smaller."""
 
@@ -123,6 +126,8 @@ class Losses:
 
 
 def regulariser(expected: list[Tensor], recipe: Recipe) -> Tensor:
-    """From the expected share of each layer."""
-    share = torch.stack([layer.to(expected[0].device) for layer in expected]).mean()
-    return share.log() if recipe.regulariser == "log" else share
+    """From the expected shares of the heads of each layer."""
+    shares = torch.stack([layer.to(expected[0].device) for layer in expected])
+    if recipe.regulariser == "log-heads":
+        return (shares + SHUT).log().mean()
+    return shares.mean().log() if recipe.regulariser == "log" else shares.mean()
