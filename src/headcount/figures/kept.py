@@ -169,7 +169,7 @@ def _draw_threshold(
         words = f"{str(ratio).replace(' of ', chr(10) + 'of ')} ({ratio.more_units:,} against {ratio.fewer_units:,})"
         across = ax.get_yaxis_transform()
         ax.text(
-            0.5, 1.17, words, transform=across, fontsize=7.5, ha="center", va="bottom", linespacing=1.15, **ON_WHITE
+            0.5, 1.27, words, transform=across, fontsize=7.5, ha="center", va="bottom", linespacing=1.15, **ON_WHITE
         )
     crossings = sorted(
         ((needed, curve) for curve in curves if (needed := curve.units_needed(threshold).value) is not None),
