@@ -17,7 +17,7 @@ def test_it_trains_evaluates_and_says_where_the_model_is(headcount, folder, text
     code, said, progress = headcount("sparsify", folder, "--text", text, "--out", out, *SHORT, "--checkpoint-every", 3)
     assert code == 0
     for words in (
-        "held-out sequences of 16 tokens",
+        "held-out sequences, gates hard, of 16 tokens",
         "open edges",
         "at T = 16",
         "keys a query",
@@ -43,8 +43,10 @@ def test_it_trains_evaluates_and_says_where_the_model_is(headcount, folder, text
         (["--steps", 0], "steps must be at least 1. Got 0."),
         (["--form", "soft"], "form must be one of logit, log-prob. Got 'soft'."),
         (["--text", "nowhere.txt"], "There is no text at nowhere.txt."),
-        (["--length", 5000], "two sequences of 5000 are the least"),
-        (["--start-from", "nowhere"], "is not what headcount sparsify writes"),
+        (["--length", 5000], "tokens at most, and sequences of 5000 are wanted"),
+        (["--start-from", "nowhere"], "--start-from takes the folder of an adapter that headcount sparsify wrote"),
+        (["--device", "abacus"], "The device 'abacus' cannot be used here"),
+        (["--lora", 5000], "is above the model's width"),
     ],
 )
 def test_what_it_cannot_do_is_one_sentence(headcount, folder, text, tmp_path, options, message):

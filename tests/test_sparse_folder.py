@@ -1,5 +1,6 @@
 """A sparse model on disk: adapters and whole weights load alike, and everything works on what was loaded."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -77,8 +78,19 @@ def test_an_adapter_on_the_wrong_base_is_refused(adapter, folder, tmp_path):
     with torch.no_grad():
         other.lm_head.weight.add_(0.1)
     other.save_pretrained(tmp_path / "other")
-    with pytest.raises(hc.HeadcountError, match=r"was trained on .*tiny-llama with the weights .* Name the base"):
+    with pytest.raises(hc.HeadcountError, match=r"was trained on .*tiny-llama with the weights .* Name the one"):
         hc.load(adapter, base=tmp_path / "other")
+
+
+def test_a_base_is_known_again_in_another_precision(adapter, folder, tmp_path):
+    for dtype in (torch.float16, torch.float64):
+        assert hc.load(adapter, dtype=dtype).hf.dtype == dtype
+    other = hc.load(folder).hf
+    with torch.no_grad():
+        next(iter(other.parameters())).mul_(1.01)
+    other.save_pretrained(tmp_path)
+    with pytest.raises(hc.HeadcountError, match="the base that was found has the weights"):
+        hc.load(adapter, base=tmp_path, dtype=torch.float16)
 
 
 def test_a_base_that_has_moved_can_be_named(adapter, folder, tmp_path):
@@ -107,6 +119,33 @@ def test_what_is_no_sparse_folder_is_refused(folder, text, adapter, tmp_path):
         run(folder, text, adapter, RECIPE)
     with pytest.raises(hc.HeadcountError, match="is sparse already"):
         run(str(adapter), text, tmp_path / "out", RECIPE)
+
+
+def test_files_of_others_are_not_written_over(folder, text, tmp_path):
+    (tmp_path / "README.md").write_text("mine")
+    with pytest.raises(hc.HeadcountError, match=r"holds other files \(README.md\). Give --out a new"):
+        run(folder, text, tmp_path, RECIPE)
+    with pytest.raises(hc.HeadcountError, match="holds other files"):
+        run(folder, text, folder, RECIPE)
+    assert (tmp_path / "README.md").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"control": True}, "is a sparse model; a run goes on from one of its own kind"),
+        ({"sharpness": 3.0}, "The gates in .* are log-prob, of sharpness"),
+        ({"lora": None}, "--start-from takes the folder of an adapter"),
+    ],
+)
+def test_only_a_run_of_the_same_kind_goes_on_from_a_result(folder, text, adapter, tmp_path, settings, words):
+    with pytest.raises(hc.HeadcountError, match=words):
+        run(folder, text, tmp_path / "out", changed(**{**RECIPE.to_dict(), **settings}), start_from=adapter)
+
+
+def test_an_adapter_is_written_the_same_way_every_time(adapter):
+    targets = json.loads((adapter / "adapter_config.json").read_text())["target_modules"]
+    assert targets == sorted(targets)
 
 
 class TestEverythingWorks:

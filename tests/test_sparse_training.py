@@ -174,6 +174,10 @@ class TestLoop:
         again = run(folder, text, tmp_path)  # from the last good one
         assert math.isfinite(again.loss)
 
+    def test_where_there_is_no_checkpoint_yet_none_is_promised(self, folder, text, tmp_path):
+        with pytest.raises(hc.HeadcountError, match="is not finite. There is no checkpoint yet"):
+            run(folder, text, tmp_path, changed(lora=None, lr=1e30, checkpoint_every=100))
+
     def test_edges_are_shut_and_the_log_says_so(self, folder, text, tmp_path):
         found = run(folder, text, tmp_path, changed(steps=30, start=-3.0, lora=None, checkpoint_every=10))
         lines = (tmp_path / "training.csv").read_text().splitlines()
@@ -190,6 +194,8 @@ class TestLoop:
         found = run(folder, text, tmp_path, changed(control=True, kl=0.0, steps=12, lr=1e-2))
         assert found.loss < found.dense_loss
         assert found.open_share == 1
+        assert "keys_a_query" not in (tmp_path / "training.csv").read_text()
+        assert "gates" not in found.in_words
         loaded = hc.load(tmp_path)
         assert gates_of(loaded) == ()
         assert loaded.hf.config._attn_implementation == "sdpa"
@@ -203,6 +209,8 @@ class TestLoop:
         ({"form": "soft"}, "form must be one of logit, log-prob"),
         ({"held_out": 0.0}, "held_out must be a share above 0"),
         ({"lora": 0}, "lora must be a rank above 0"),
+        ({"steps": 2.5}, "steps must be a whole number. Got 2.5"),
+        ({"lr": -1.0}, "lr must be above 0. Got -1.0"),
     ],
 )
 def test_settings_out_of_range_are_refused_before_anything_runs(folder, text, tmp_path, settings, message):

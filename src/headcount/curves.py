@@ -252,6 +252,8 @@ class Ratio:
         return self.more_units / self.fewer_units
 
     def __str__(self) -> str:
+        if self.more_units == self.fewer_units:
+            return f"{self.more} needs as many {self.units} as {self.fewer}"
         return f"{self.more} needs {self.value:.1f}x the {self.units} of {self.fewer}"
 
 

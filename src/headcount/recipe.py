@@ -79,6 +79,8 @@ class Recipe:
         return self.lr if self.lr is not None else (5e-5 if self.lora is None else 1e-3)
 
     def check(self) -> "Recipe":
+        for name in ("steps", "batch", "length", "checkpoint_every", "evaluate_sequences", "warmup"):
+            _require(type(getattr(self, name)) is int, name, "a whole number", getattr(self, name))
         for name, least in {
             "steps": 1,
             "batch": 1,
@@ -89,12 +91,18 @@ class Recipe:
             _require(getattr(self, name) >= least, name, f"at least {least}", getattr(self, name))
         for name in ("kl", "tail", "cooldown", "smoothing"):
             _require(0 <= getattr(self, name) <= 1, name, "a share from 0 to 1", getattr(self, name))
-        for name in ("sharpness", "weight_lr", "tail_tolerance", "multiplier_speed", "first_multiplier"):
+        for name in ("sharpness", "tail_tolerance", "multiplier_speed", "first_multiplier"):
             _require(getattr(self, name) > 0, name, "above 0", getattr(self, name))
+        _require(self.weight_lr > 0, "lr", "above 0", self.lr)
         for name in ("tolerance", "gate_lr"):
             _require(getattr(self, name) >= 0, name, "0 or more", getattr(self, name))
         _require(0 < self.held_out < 1, "held_out", "a share above 0 and below 1", self.held_out)
-        _require(self.lora is None or self.lora > 0, "lora", "a rank above 0, or none", self.lora)
+        _require(
+            self.lora is None or (type(self.lora) is int and self.lora > 0),
+            "lora",
+            "a rank above 0, or none",
+            self.lora,
+        )
         _require(self.form in FORMS, "form", f"one of {', '.join(FORMS)}", self.form)
         _require(self.gradient in GRADIENTS, "gradient", f"one of {', '.join(GRADIENTS)}", self.gradient)
         _require(self.regulariser in REGULARISERS, "regulariser", f"one of {', '.join(REGULARISERS)}", self.regulariser)

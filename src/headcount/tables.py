@@ -179,7 +179,7 @@ PRINTERS: dict[str, Callable[["StudyResult"], None]] = {
 
 def print_evaluation(found: "Evaluation", folder: "Path") -> None:
     """What a sparse model is worth on held-out text."""
-    print(f"\nOn {found.sequences} held-out sequences of {found.length} tokens, gates hard:")
+    print(f"\nOn {found.in_words}, of {found.length} tokens:")
     print_table(("", ""), found.rows())
     print_table(
         ("source", "dense loss", "loss", "sequences"),

@@ -166,7 +166,9 @@ def _draw_threshold(
     ax.axhline(level, color="black", linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
     ratio = ratio_of_models(curves, threshold)
     if ratio:
-        words = f"{str(ratio).replace(' of ', chr(10) + 'of ')} ({ratio.more_units:,} against {ratio.fewer_units:,})"
+        more, fewer = f"{ratio.more_units:,}", f"{ratio.fewer_units:,}"
+        numbers = f"{more} each" if more == fewer else f"{more} against {fewer}"
+        words = f"{str(ratio).replace(' of ', chr(10) + 'of ')} ({numbers})"
         across = ax.get_yaxis_transform()
         ax.text(
             0.5, 1.27, words, transform=across, fontsize=7.5, ha="center", va="bottom", linespacing=1.15, **ON_WHITE
@@ -230,12 +232,20 @@ def _order_lines(looks: dict[tuple[str, str], Look]) -> list[Line2D]:
     ]
 
 
+def _span(numbers: Sequence[int]) -> str:
+    """Attention edges are as many as a task's prompts are long."""
+    return "–".join(f"{number:,}" for number in sorted({min(numbers), max(numbers)}))
+
+
 def _caption(panels: Sequence[tuple[str, Sequence[Curve]]]) -> str:
     """What the bands are, so that the figure can stand alone."""
     curves = [curve for _, curves in panels for curve in curves]
     pairs = sorted({curve.pairs for curve in curves})
     draws = sorted({curve.draws for curve in curves if curve.draws > 1})
-    models = list(dict.fromkeys(f"{curve.model} ({curve.total:,} {curve.units})" for curve in curves))
+    totals: dict[str, list[int]] = {}
+    for curve in curves:
+        totals.setdefault(curve.model, []).append(curve.total)
+    models = [f"{model} ({_span(found)} {curves[0].units})" for model, found in totals.items()]
     methods = list(dict.fromkeys(curve.method for curve in curves if not curve.order.startswith("chance")))
     parts = [", ".join(models)]
     if methods:

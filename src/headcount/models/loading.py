@@ -84,6 +84,7 @@ def _from_pretrained(
         options["local_files_only"] = True
     placed_by_map = "device_map" in options
     device = device or _best_device()
+    _require_device(device)
     if dtype is None and not placed_by_map:
         dtype = torch.float32 if device == "cpu" else "auto"
     if dtype is not None:
@@ -100,6 +101,14 @@ def _from_pretrained(
         except (OSError, ValueError, KeyError, ImportError, TypeError):
             tokenizer = None  # Token ids still work; Model.encode says what is missing when text comes.
     return (hf if placed_by_map else hf.to(torch.device(device))), tokenizer
+
+
+def _require_device(device: str) -> None:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise HeadcountError(f"The device {device!r} cannot be used here: {reason}") from error
 
 
 def _place(source: str) -> Path | None:

@@ -22,6 +22,8 @@ from .anatomy import find_anatomy
 from .model import Model
 from .sparse_attention import CLASSES, Gates, add_gates
 
+SAME_NORM = 1e-3
+"""Half precision moves a tensor's norm by some 1e-5, bfloat16 by 1e-4; other weights by more."""
 FACTS, GATES, ADAPTER = "sparse.json", "gates.safetensors", "adapter_model.safetensors"
 
 
@@ -35,6 +37,9 @@ class SparseFacts:
     base: str
     """Name, folder or hub id of the dense model."""
     base_fingerprint: str
+    base_dtype: str = "torch.float32"
+    base_norms: list[float] = field(default_factory=list)
+    """Of its tensors, by which it is known again in another precision."""
     made: dict[str, Any] = field(default_factory=dict)
     """Recipe, versions, evaluation."""
 
@@ -86,13 +91,23 @@ def set_gates(gates: tuple[Gates, ...], offsets: Tensor) -> None:
 
 
 def require_base(facts: SparseFacts, base: Model, folder: Path) -> None:
-    """An adapter says nothing about weights other than those it was trained on."""
-    if base.fingerprint != facts.base_fingerprint:
-        raise HeadcountError(
-            f"The adapter in {folder} was trained on {facts.base} with the weights {facts.base_fingerprint}, and"
-            f" {base.name} has the weights {base.fingerprint}. Name the base it belongs to:"
-            " headcount.load(folder, base=…)."
-        )
+    """An adapter says nothing about weights other than those it was trained on. Rounded to another precision they
+    have another hash, and nearly the same norms."""
+    if base.fingerprint == facts.base_fingerprint:
+        return
+    if str(base.hf.dtype) != facts.base_dtype and facts.base_norms:
+        found, wanted = torch.tensor(weight_norms(base)), torch.tensor(facts.base_norms)
+        if found.shape == wanted.shape and torch.allclose(found, wanted, rtol=SAME_NORM, atol=1e-6):
+            return
+    raise HeadcountError(
+        f"The adapter in {folder} was trained on {facts.base} with the weights {facts.base_fingerprint}, and the base"
+        f" that was found has the weights {base.fingerprint}. Name the one it belongs to:"
+        " headcount.load(folder, base=…)."
+    )
+
+
+def weight_norms(model: Model) -> list[float]:
+    return [float(f"{float(weights.float().norm()):.6g}") for _, weights in sorted(model.hf.state_dict().items())]
 
 
 def make_sparse(model: Model, folder: Path) -> Model:

@@ -37,6 +37,12 @@ class Evaluation:
     """Loss and dense loss of every source."""
 
     @property
+    def in_words(self) -> str:
+        """What it was measured on."""
+        sequences = "1 held-out sequence" if self.sequences == 1 else f"{self.sequences} held-out sequences"
+        return sequences if self.keys_a_query is None else f"{sequences}, gates hard"
+
+    @property
     def relative_loss(self) -> float:
         """How much higher the loss is than the dense model's."""
         return self.loss / self.dense_loss - 1

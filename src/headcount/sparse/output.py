@@ -19,14 +19,18 @@ Rows = list[dict[str, float]]
 DENSE_COLOUR, SPARSE_COLOUR, TAIL_COLOUR = "#2f6db3", "#e8833a", "#2a9d6f"
 
 
+LOGS = ("training.csv", "training.png")
+
+
 def write_log(folder: Path, rows: Rows) -> None:
     table = io.StringIO()
     writer = csv.DictWriter(table, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
     for row in rows:
         writer.writerow({name: f"{value:.6g}" for name, value in row.items()})
-    write_file(folder / "training.csv", table.getvalue())
-    write_file(folder / "training.png", _plot(rows))
+    log, plot = LOGS
+    write_file(folder / log, table.getvalue())
+    write_file(folder / plot, _plot(rows))
 
 
 def _plot(rows: Rows) -> bytes:
@@ -35,8 +39,9 @@ def _plot(rows: Rows) -> bytes:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
 
-    figure = Figure(figsize=(10.5, 3.2), layout="constrained")
-    loss, keys, multiplier = figure.subplots(1, 3)
+    gated = "open_share" in rows[0]
+    figure = Figure(figsize=(10.5 if gated else 7.2, 3.2), layout="constrained")
+    loss, *keys, multiplier = figure.subplots(1, 3 if gated else 2)
     steps = [row["step"] for row in rows]
 
     def line(axes: Any, name: str, colour: str, label: str = "") -> None:
@@ -45,18 +50,19 @@ def _plot(rows: Rows) -> bytes:
         axes.plot(steps, _running_mean(values), color=colour, lw=1.6, label=label)
 
     line(loss, "dense_loss", DENSE_COLOUR, "dense")
-    line(loss, "loss", SPARSE_COLOUR, "gates drawn" if rows[0]["open_share"] < 1 else "trained, no gates")
+    line(loss, "loss", SPARSE_COLOUR, "gates drawn" if gated else "trained, no gates")
     loss.set(title="Loss", ylabel="nats a token")
-    line(keys, "keys_a_query", SPARSE_COLOUR)
-    keys.set(title=f"Keys a query ({rows[-1]['open_share']:.2%} of the edges at the end)", yscale="log")
+    for axes in keys:
+        line(axes, "keys_a_query", SPARSE_COLOUR)
+        axes.set(title=f"Keys a query ({rows[-1]['open_share']:.2%} of the edges at the end)", yscale="log")
     for name, colour in (("mean", SPARSE_COLOUR), ("tail", TAIL_COLOUR)):
         if f"{name}_multiplier" in rows[0]:
             line(multiplier, f"{name}_multiplier", colour, f"bound on the {name}")
     multiplier.set(title="Multipliers", yscale="log")
-    for axes in (keys, multiplier):
+    for axes in (*keys, multiplier):
         for which in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
             which(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "125" else ""))
-    for axes in (loss, keys, multiplier):
+    for axes in (loss, *keys, multiplier):
         axes.set_xlabel("step")
         axes.title.set_fontsize(10)
         axes.spines[["top", "right"]].set_visible(False)
@@ -80,6 +86,8 @@ def write_result(folder: Path, trainee: Trainee, facts: SparseFacts, evaluation:
     """The adapter in half precision, or whole weights; the gates; the card."""
     if trainee.peft is not None and not merge:
         trainee.peft.peft_config["default"].base_model_name_or_path = facts.base  # not where it lies on this machine
+        config = trainee.peft.peft_config["default"]
+        config.target_modules = sorted(config.target_modules)  # a set, whose order would differ from run to run
         trainee.peft.save_pretrained(str(folder), save_embedding_layers=False)  # they are not trained
         (folder / "README.md").unlink(missing_ok=True)  # peft's own card is an empty form
         halves = {name: tensor.to(torch.float16) for name, tensor in load_file(folder / ADAPTER).items()}
@@ -112,7 +120,7 @@ def card(facts: SparseFacts, found: Evaluation) -> str:
         f"# {facts.base}, {title}\n\nMade by `headcount sparsify` from {facts.base} (weights"
         f" {facts.base_fingerprint}): {weights}, {recipe['steps']} steps of {recipe['batch']} x {recipe['length']}"
         f" tokens of {', '.join(facts.made['text'])}.{begun} Load it with `headcount.load`.\n\n"
-        f"On {found.sequences} held-out sequences, gates hard:\n\n| | |\n|---|---|\n{table}\n\n"
+        f"On {found.in_words}:\n\n| | |\n|---|---|\n{table}\n\n"
         f"| source | dense loss | loss | sequences |\n|---|---|---|---|\n{sources}\n\n"
         f"## Recipe\n\n| | |\n|---|---|\n{settings}\n"
     )

@@ -12,14 +12,23 @@ from ..cache import writable_folder
 from ..errors import HeadcountError
 from ..models import NAMED, Model, load
 from ..models.sparse_attention import gates_of
-from ..models.sparse_folder import ADAPTER, SparseFacts, has_adapter, is_sparse, read_gates, require_base, set_gates
+from ..models.sparse_folder import (
+    ADAPTER,
+    SparseFacts,
+    has_adapter,
+    is_sparse,
+    read_gates,
+    require_base,
+    set_gates,
+    weight_norms,
+)
 from ..progress import progress_bar, say
 from ..provenance import versions
 from ..recipe import Recipe
 from .allocator import keep_freed_memory
 from .checkpoint import FILE as CHECKPOINT
 from .evaluation import Evaluation, evaluate
-from .output import Rows, write_log, write_result
+from .output import LOGS, Rows, write_log, write_result
 from .text import Text, read_text
 from .trainee import Trainee, make_trainee
 from .training import train
@@ -55,16 +64,21 @@ def sparsify(
     accelerator = Accelerator(cpu=device == "cpu", mixed_precision=_precision(device))
     if is_sparse(folder):
         raise HeadcountError(f"{folder} holds a finished model. Give another --out, or delete it to train it again.")
+    _require_own(folder)
     # All weights are trained in full precision; under adapters they may stay in the checkpoint's own.
     dtype = torch.float32 if recipe.lora is None else None
     model = load(source, device=device or str(accelerator.device), dtype=dtype)
     if gates_of(model):
-        raise HeadcountError(f"{model.name} is sparse already. Give its dense base, and begin with it: --start-from.")
+        raise HeadcountError(
+            f"{model.name} is sparse already. Give its dense base; --start-from goes on with the adapter of an earlier"
+            " run."
+        )
+    _require_length(model, recipe.length)
     if model.tokenizer is None:
         raise HeadcountError(f"{model.name} has no tokenizer, so text cannot be read for it.")
     sources = [text] if isinstance(text, str) else list(text)
     sequences = read_text(model, sources, recipe)
-    base_fingerprint = model.fingerprint
+    base_fingerprint, base_dtype, base_norms = model.fingerprint, str(model.hf.dtype), weight_norms(model)
     origin = f"{base_fingerprint} {_digest(sequences)}"
     earlier = None if start_from is None else Path(start_from).expanduser()
     if earlier is not None:
@@ -93,7 +107,7 @@ def sparsify(
         write_log(folder, rows)
         facts = SparseFacts(
             form=None if recipe.control else recipe.form, sharpness=recipe.sharpness, base=_lasting(source),
-            base_fingerprint=base_fingerprint,
+            base_fingerprint=base_fingerprint, base_dtype=base_dtype, base_norms=base_norms,
             made={
                 "recipe": recipe.to_dict(), "text": [Path(each).name for each in sources], "versions": versions(),
                 "earlier": [] if earlier is None else _history(SparseFacts.load(earlier)),
@@ -104,6 +118,24 @@ def sparsify(
         (folder / CHECKPOINT).unlink(missing_ok=True)
     accelerator.end_training()
     return found
+
+
+def _require_own(folder: Path) -> None:
+    """Nobody else's files are written over: a folder is empty, or that of a run that was stopped."""
+    if (folder / CHECKPOINT).exists():
+        return
+    others = sorted(path.name for path in folder.iterdir() if path.name not in LOGS and not path.name.startswith("."))
+    if others:
+        raise HeadcountError(
+            f"{folder} holds other files ({', '.join(others[:3])}{' …' if others[3:] else ''}). Give --out a new or an"
+            " empty folder."
+        )
+
+
+def _require_length(model: Model, length: int) -> None:
+    longest = getattr(model.hf.config, "max_position_embeddings", None)
+    if longest is not None and length > longest:
+        raise HeadcountError(f"{model.name} reads {longest} tokens at most, and sequences of {length} are wanted.")
 
 
 def _precision(device: str | None) -> str:
@@ -123,10 +155,16 @@ def _lasting(source: str | Path) -> str:
 
 def _require_start(folder: Path, model: Model, recipe: Recipe) -> str:
     """Refuse an earlier result that training cannot begin with; a hash of the one that it can."""
+    if recipe.lora is None or not (is_sparse(folder) and has_adapter(folder)):
+        raise HeadcountError(
+            f"--start-from takes the folder of an adapter that headcount sparsify wrote, and --lora with its rank; got"
+            f" {folder}."
+        )
     facts = SparseFacts.load(folder)
-    if recipe.lora is None or not has_adapter(folder):
-        raise HeadcountError(f"--start-from takes the folder of an adapter, and --lora with its rank; got {folder}.")
-    if facts.form != (None if recipe.control else recipe.form) or facts.sharpness != recipe.sharpness:
+    if (facts.form is None) != recipe.control:
+        kind = "a dense control" if facts.form is None else "a sparse model"
+        raise HeadcountError(f"{folder} is {kind}; a run goes on from one of its own kind, with or without --control.")
+    if facts.form is not None and (facts.form, facts.sharpness) != (recipe.form, recipe.sharpness):
         raise HeadcountError(f"The gates in {folder} are {facts.form}, of sharpness {facts.sharpness}; give the same.")
     if facts.made["recipe"]["lora"] != recipe.lora:
         raise HeadcountError(f"The adapter in {folder} has the rank {facts.made['recipe']['lora']}; give --lora so.")
@@ -151,6 +189,6 @@ def _begin_with(trainee: Trainee, folder: Path) -> None:
 
 def in_words(row: dict[str, float]) -> str:
     """How training stands."""
-    gates = f" · open {row['open_share']:.2%} · {row['keys_a_query']:.2f} keys a query" if row["open_share"] < 1 else ""
+    gates = f" · open {row['open_share']:.2%} · {row['keys_a_query']:.2f} keys a query" if "open_share" in row else ""
     multipliers = ", ".join(f"{value:.3g}" for name, value in row.items() if name.endswith("multiplier"))
     return f"loss {row['loss']:.3f} (dense {row['dense_loss']:.3f}){gates} · multiplier {multipliers}"

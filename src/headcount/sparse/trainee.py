@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..errors import HeadcountError
 from ..models import Model
 from ..models.sparse_attention import Gates, add_gates, drawn
 from ..recipe import Recipe
@@ -62,6 +63,9 @@ def make_trainee(model: Model, recipe: Recipe) -> Trainee:
 
 def _with_adapters(model: Model, rank: int, seed: int) -> Any:
     """LoRA on every linear map inside the attention layers."""
+    width = model.hf.config.hidden_size
+    if rank > width:
+        raise HeadcountError(f"--lora {rank} is above the model's width of {width}. A rank from 4 to 64 is usual.")
     from peft import LoraConfig, get_peft_model
     from transformers.pytorch_utils import Conv1D
 

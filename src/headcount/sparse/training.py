@@ -48,9 +48,10 @@ def train(
         row = _step(trainee, module, text, recipe, training, accelerator, step)
         if not all(map(math.isfinite, row.values())):
             kept = len(training.rows) // recipe.checkpoint_every * recipe.checkpoint_every
+            last = f"The checkpoint of step {kept} is kept in {folder}." if kept else "There is no checkpoint yet."
             raise HeadcountError(
-                f"The loss of step {step + 1} is not finite. The checkpoint of step {kept} is kept in {folder}."
-                " A smaller --lr usually helps; begin in another folder."
+                f"The loss of step {step + 1} is not finite. {last} A smaller --lr usually helps; begin in another"
+                " folder."
             )
         training.rows.append(row)
         report(training.rows, 1)
@@ -72,31 +73,31 @@ def _step(
     losses = Losses.of(logits, dense_logits, ids, recipe.kl)
     bounded = losses.bounded(recipe)
     total = torch.stack([bound.term(lost) for bound, lost in zip(training.bounds, bounded, strict=True)]).sum()
-    share = keys = torch.ones(())
+    opened: dict[str, Tensor] = {}
     if trainee.gates:
         sparsity = regulariser(ledger.expected, recipe)
         # Only the ratio of the terms matters to what is found; the sum is scaled so that gradients keep their size.
         total = (sparsity + total) / (1 + sum(bound.multiplier for bound in training.bounds))
         open_edges = torch.stack([layer.sum() for layer in ledger.open]).sum()
-        rows = sum(opened.numel() for opened in ledger.open)
-        keys = open_edges / rows
+        keys = open_edges / sum(layer.numel() for layer in ledger.open)
         share = keys / torch.stack([there.float().mean() for there in ledger.edges]).mean()
+        opened = {"open_share": share, "keys_a_query": keys}
     training.optimizer.zero_grad(set_to_none=True)
     accelerator.backward(total)
     gradient = torch.nn.utils.clip_grad_norm_(list(trainee.parameters.values()), GRADIENT_NORM)
+    row = {"step": step + 1.0}
+    names = ["loss", "dense_loss", *opened, "gradient", *(f"{bound.name}_lost" for bound in training.bounds)]
     found = torch.stack(
-        [x.detach().float().cpu() for x in (losses.loss, losses.dense, *bounded, share, keys, gradient)]
+        [x.detach().float().cpu() for x in (losses.loss, losses.dense, *opened.values(), gradient, *bounded)]
     )
     numbers: Tensor = accelerator.reduce(found.to(accelerator.device), reduction="mean").cpu()
     if bool(torch.isfinite(numbers).all()):
         training.optimizer.step()
-    loss, dense, *lost, share_now, keys_now, norm = numbers.tolist()
-    row = {"step": step + 1.0, "loss": loss, "dense_loss": dense, "open_share": share_now, "keys_a_query": keys_now}
-    row["gradient"] = norm
-    for bound, value in zip(training.bounds, lost, strict=True):
-        row[f"{bound.name}_lost"], row[f"{bound.name}_multiplier"] = value, bound.multiplier
-        if math.isfinite(value):
-            bound.update(value)
+    row |= dict(zip(names, numbers.tolist(), strict=True))
+    for bound in training.bounds:
+        row[f"{bound.name}_multiplier"] = bound.multiplier
+        if math.isfinite(row[f"{bound.name}_lost"]):
+            bound.update(row[f"{bound.name}_lost"])
     return row
 
 
