@@ -17,8 +17,6 @@ from .trainee import Trainee
 
 Rows = list[dict[str, float]]
 DENSE_COLOUR, SPARSE_COLOUR, TAIL_COLOUR = "#2f6db3", "#e8833a", "#2a9d6f"
-
-
 LOGS = ("training.csv", "training.png")
 
 
@@ -85,8 +83,8 @@ def _running_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def write_result(folder: Path, trainee: Trainee, facts: SparseFacts, evaluation: Evaluation, merge: bool) -> None:
     """The adapter in half precision, or whole weights; the gates; the card."""
     if trainee.peft is not None and not merge:
-        trainee.peft.peft_config["default"].base_model_name_or_path = facts.base  # not where it lies on this machine
         config = trainee.peft.peft_config["default"]
+        config.base_model_name_or_path = facts.base  # not where it lies on this machine
         config.target_modules = sorted(config.target_modules)  # a set, whose order would differ from run to run
         trainee.peft.save_pretrained(str(folder), save_embedding_layers=False)  # they are not trained
         (folder / "README.md").unlink(missing_ok=True)  # peft's own card is an empty form
