@@ -7,7 +7,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import headcount as hc
-from headcount.generation import Cuts, generate
+from headcount.meters.generation import Cuts, generate
 from headcount.tasks.questions import questions
 from headcount.tasks.questions.prompts import question_prompts
 

@@ -32,8 +32,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 import headcount as hc
 from headcount.circuits import CircuitMeter
-from headcount.cuts import Filler, head_values
-from headcount.measure import Meter
+from headcount.edit import Filler, head_values
+from headcount.meters.heads import Meter
 
 ROUNDS = 7
 THREADS = 2

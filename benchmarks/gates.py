@@ -9,8 +9,8 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import headcount as hc
-from headcount.cuts import Filler
-from headcount.scores.gate_fit import Fit, Fitter, Objective, Stage
+from headcount.edit import Filler
+from headcount.rank.gate_fit import Fit, Fitter, Objective, Stage
 from headcount.tasks.batches import collate
 
 SEEDS = 4

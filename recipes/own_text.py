@@ -17,7 +17,7 @@ import torch
 
 import headcount as hc
 from headcount.models.grouped import grouped_attention
-from headcount.progress import progress_bar
+from headcount.core.progress import progress_bar
 
 PEOPLE = """
 Aisha Akira Amara Anders Anjali Bianca Boris Camila Chiara Dmitri Elena Elif Enzo Farid Fatima Freya Giorgio Hana Hugo

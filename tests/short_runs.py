@@ -1,7 +1,7 @@
 """Short runs of sparse post-training, for the tests of what they do and of what they leave."""
 
 import headcount as hc
-from headcount.recipe import Recipe
+from headcount.sparse.recipe import Recipe
 
 QUICK = Recipe(
     steps=6, batch=2, length=16, lora=2, kl=0.5, tail=0.1, checkpoint_every=2, evaluate_sequences=4, warmup=1,

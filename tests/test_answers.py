@@ -5,8 +5,8 @@ import torch
 
 import headcount as hc
 from families import tiny
-from headcount.answers import Answers, ask
-from headcount.generation import Cuts
+from headcount.meters.answers import Answers, ask
+from headcount.meters.generation import Cuts
 from headcount.tasks.questions import Question
 from headcount.tasks.questions.prompts import SHORT, SHOTS, question_prompts, stop_strings
 from planted_copying import planted

@@ -6,8 +6,8 @@ import torch
 
 import headcount as hc
 from families import FAMILIES, random_task, tiny
-from headcount.attention_edges import _Ready, _Terms, attribution, edge_count, sweep_attention_edges, visit_attention
-from headcount.models.sparse_attention import add_gates, mixed
+from headcount.sweeps.attention_edges import _Ready, _Terms, attribution, edge_count, sweep_attention_edges, visit_attention
+from headcount.models.gates import add_gates, mixed
 from headcount.tasks.batches import batches
 
 GATED = [family for family in FAMILIES if family != "gptj"]

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import headcount as hc
-from headcount.cuts import Filler
-from headcount.measure import Meter
+from headcount.edit import Filler
+from headcount.meters.heads import Meter
 from headcount.models import NAMED
-from headcount.models.sparse_attention import counted, gates_of
+from headcount.models.gates import counted, gates_of
 
 TASKS = ("greater-than", "ioi", "docstring", "ioi-long")
 

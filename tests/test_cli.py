@@ -61,7 +61,7 @@ def test_check_prints_a_verdict_a_line(headcount, folder):
 
 
 def test_check_fails_where_something_is_wrong(headcount, folder, monkeypatch):
-    from headcount import selfcheck
+    from headcount.meters import selfcheck
 
     monkeypatch.setattr(selfcheck, "head_values", lambda model, ids: [z * 0 for z in _values(model, ids)])
     code, out, _ = headcount("check", folder)
@@ -71,7 +71,7 @@ def test_check_fails_where_something_is_wrong(headcount, folder, monkeypatch):
 
 
 def _values(model, ids):
-    from headcount.cuts import head_values
+    from headcount.edit import head_values
 
     return head_values(model, ids)
 

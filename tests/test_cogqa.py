@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from headcount.errors import HeadcountError
+from headcount.core.errors import HeadcountError
 from headcount.tasks.questions import FUNCTIONS, questions
 from headcount.tasks.questions.cogqa import read_cogqa
 

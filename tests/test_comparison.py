@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import headcount as hc
-from headcount.comparison import jaccard, load_scores, spearman
+from headcount.rank.comparison import jaccard, load_scores, spearman
 from headcount.figures import draw_agreement
 
 

@@ -8,9 +8,9 @@ import torch
 
 import headcount as hc
 from families import prompts, tiny
-from headcount.cuts import Filler
-from headcount.measure import Meter
-from headcount.metrics import METRICS
+from headcount.edit import Filler
+from headcount.meters.heads import Meter
+from headcount.meters.metrics import METRICS
 from headcount.tasks import COMPLETIONS
 from headcount.tasks.batches import collate
 from headcount.tasks.completions import Item, completion, draw_completions
@@ -232,7 +232,7 @@ def test_patching_a_completion_is_what_its_log_probability_loses_without_the_hea
 
 
 def test_gate_gradients_of_a_completion_equal_finite_differences():
-    from headcount.cuts import visit_heads
+    from headcount.edit import visit_heads
 
     model, task = tiny("llama-gqa", torch.float64), completion_task()
     scores = hc.score(model, task, "gate-gradient-signed")

@@ -9,8 +9,8 @@ import torch
 
 import headcount as hc
 from families import FAMILIES, pairs, prompts, tiny
-from headcount.cuts import Fill, Filler, Filling, cut_heads, head_values, mean_head_values, mix_inputs, visit_heads
-from headcount.measure import Meter, first_reached
+from headcount.edit import Fill, Filler, Filling, cut_heads, head_values, mean_head_values, mix_inputs, visit_heads
+from headcount.meters.heads import Meter, first_reached
 from headcount.tasks.batches import collate
 
 GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"

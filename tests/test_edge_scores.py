@@ -12,8 +12,8 @@ from torch import nn
 import headcount as hc
 from families import FAMILIES, random_task, tiny
 from headcount.circuits import CircuitMeter
-from headcount.circuits.trace import traced
-from headcount.graph import Graph
+from headcount.edit.trace import traced
+from headcount.models.graph import Graph
 from headcount.models.wiring import find_wiring
 
 GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"

@@ -9,10 +9,10 @@ import torch
 import headcount as hc
 from families import random_task, tiny
 from headcount.circuits import CircuitMeter
-from headcount.curves import MIB_SHARES, Curve
-from headcount.graph import Graph
-from headcount.sweeps import unit_grid
-from headcount.units import Edges, chance_orders, ranked_places
+from headcount.sweeps.curve import MIB_SHARES, Curve
+from headcount.models.graph import Graph
+from headcount.sweeps.sweep import unit_grid
+from headcount.sweeps.units import Edges, chance_orders, ranked_places
 
 TASK = random_task(8)
 

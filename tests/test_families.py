@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from families import FAMILIES, prompts, tiny
-from headcount.cuts import Filling, cut_heads, head_values, visit_heads
-from headcount.selfcheck import check
+from headcount.edit import Filling, cut_heads, head_values, visit_heads
+from headcount.meters.selfcheck import check
 
 
 @pytest.fixture(scope="module", params=FAMILIES)

@@ -10,11 +10,11 @@ import torch
 import headcount as hc
 from conftest import PLANTED
 from families import FAMILIES, prompts, random_task, tiny
-from headcount.cuts import Filler, Filling, cut_heads
-from headcount.scores import gate_fit
-from headcount.scores.checkpoint import Checkpoint
-from headcount.scores.contrast import contrast_loss
-from headcount.scores.gate_fit import Fit, Fitter, Objective, Stage, minibatch
+from headcount.edit import Filler, Filling, cut_heads
+from headcount.rank import gate_fit
+from headcount.rank.checkpoint import Checkpoint
+from headcount.rank.contrast import contrast_loss
+from headcount.rank.gate_fit import Fit, Fitter, Objective, Stage, minibatch
 
 LONG = hc.QUICK  # a few seconds on the planted model
 SHORT = Fit(seeds=2, updates=6, batch=4, patience=0)
@@ -130,7 +130,7 @@ def test_a_shut_gate_is_a_removed_head(planted, planted_task):
 
 
 def hc_meter(model, examples, filler):
-    from headcount.measure import Meter
+    from headcount.meters.heads import Meter
 
     return Meter(model, examples, filler)
 

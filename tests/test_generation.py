@@ -6,8 +6,8 @@ import torch
 
 import headcount as hc
 from families import FAMILIES, prompts, tiny
-from headcount.cuts import Filling, push_heads
-from headcount.generation import Cuts, Pushes, generate
+from headcount.edit import Filling, push_heads
+from headcount.meters.generation import Cuts, Pushes, generate
 from tokenizers_for_tests import make_tokenizer
 
 LENGTHS = (9, 4, 7)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headcount.graph import Graph
+from headcount.models.graph import Graph
 
 GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from headcount.errors import HeadcountError
+from headcount.core.errors import HeadcountError
 from headcount.tasks.known_sets import KNOWN_SETS, is_known_set, read_known_set
 
 PLACES = ["drawer", "garden shed", "kitchen", "library", "harbour", "attic", "bakery", "station"]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from headcount.errors import HeadcountError
+from headcount.core.errors import HeadcountError
 from headcount.tasks.lm_eval import read_lm_eval
 
 pytest.importorskip("lm_eval")

@@ -5,8 +5,8 @@ import pytest
 
 import headcount as hc
 from headcount.figures import draw_functions, draw_masked, draw_steering, shown_similarity
-from headcount.figures.masked import ACCURACY_COLOUR, SIMILARITY_COLOUR
-from headcount.steering import Steering
+from headcount.studies.masked_heads.figure import ACCURACY_COLOUR, SIMILARITY_COLOUR
+from headcount.sweeps.steering import Steering
 from headcount.tasks.questions import FUNCTIONS
 
 KS = (16, 32, 64, 128)

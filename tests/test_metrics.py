@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import headcount as hc
-from headcount.metrics import METRICS, OF_PAIRS, Reference, measure_all, metric_named
+from headcount.meters.metrics import METRICS, OF_PAIRS, Reference, measure_all, metric_named
 from headcount.tasks.batches import collate
 
 # Probabilities 0.5, 0.2, 0.2, 0.1 for tokens 0 to 3.

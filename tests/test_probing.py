@@ -6,14 +6,14 @@ import torch
 
 import headcount as hc
 from families import prompts, tiny
-from headcount.answers import Answers, ask
-from headcount.cuts import head_name, head_values
-from headcount.probing.by_head import beyond_chance, fit_by_head
-from headcount.probing.copying import copy_scores, retrieval_scores
-from headcount.probing.joint import JointClassifier, ProbeFit, features, fit_joint
-from headcount.probing.probe import Probe, elbow, probe_heads
-from headcount.probing.values import answer_values
-from headcount.scores.result import HeadScores
+from headcount.meters.answers import Answers, ask
+from headcount.edit import head_name, head_values
+from headcount.rank.probes.by_head import beyond_chance, fit_by_head
+from headcount.rank.probes.copying import copy_scores, retrieval_scores
+from headcount.rank.probes.joint import JointClassifier, ProbeFit, features, fit_joint
+from headcount.rank.probes.probe import Probe, elbow, probe_heads
+from headcount.rank.probes.values import answer_values
+from headcount.rank.scores import HeadScores
 from headcount.tasks.questions import Question, QuestionSet
 from headcount.tasks.questions.prompts import answer_places, question_prompts
 from planted_copying import COPYING, planted, planted_questions

@@ -7,8 +7,11 @@ from itertools import combinations
 import pytest
 
 from headcount.tasks.questions import FUNCTIONS, questions
-from headcount.tasks.questions.built_in import TEMPLATES
-from headcount.tasks.questions.templates import SPLITS, WORDS, WORDS_OF_ONE_SPLIT, Story, number_word, pool
+from headcount.tasks.questions.built_in import all_templates
+from headcount.tasks.questions.templates import SPLITS, Story, all_words, number_word, pool
+
+TEMPLATES = all_templates()
+WORDS, WORDS_OF_ONE_SPLIT = all_words()["dealt-out"], all_words()["of-one-split"]
 
 
 def sides_of(seed):
@@ -135,7 +138,7 @@ def test_words_of_one_split_are_asked_for_in_one_split():
     for templates in TEMPLATES.values():
         for split, named in templates.items():
             for template in named.values():
-                for kind in re.findall(r"\{([a-z]+)\d\}", template.variants if isinstance(template, Story) else ""):
+                for kind in re.findall(r"\{([a-z]+)\d\}", template.text if isinstance(template, Story) else ""):
                     homes.get(kind, set()).add(split)
     assert all(len(home) == 1 for home in homes.values())
 

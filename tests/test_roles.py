@@ -5,7 +5,7 @@ import pytest
 
 import headcount as hc
 from conftest import PLANTED
-from headcount.role_sweeps import role_grid
+from headcount.sweeps.roles import role_grid
 
 # One layer of four heads: facilitating, irrelevant, interfering, and the rare one with G+ low and G- high.
 PLUS = np.array([[[0.9, 0.8, 0.1, 0.3]], [[0.7, 0.6, 0.6, 0.2]]])

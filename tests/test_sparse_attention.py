@@ -7,7 +7,7 @@ import torch
 
 import headcount as hc
 from families import FAMILIES, prompts, tiny
-from headcount.models.sparse_attention import (
+from headcount.models.gates import (
     CLASSES,
     Gates,
     LogitGates,
@@ -210,7 +210,7 @@ def test_the_ledger_has_the_expected_share_of_edges_with_gradients(power):
 @torch.no_grad()
 def test_long_edges_count_more_with_a_distance_power():
     p = torch.zeros(1, 1, 3, 3, requires_grad=True)
-    from headcount.models.sparse_attention import Ledger, _enter
+    from headcount.models.gates import Ledger, _enter
 
     allowed = torch.ones(3, 3).tril().bool()[None, None]
     for place, share in {(2, 0): 3 / 10, (2, 2): 1 / 10}.items():

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 import headcount as hc
-from headcount.models.sparse_attention import gates_of
+from headcount.models.gates import gates_of
 from headcount.sparse import training
 from headcount.sparse.objective import DAMPING, Bound, Losses, bounds_of, regulariser
 from headcount.sparse.text import read_text

@@ -6,11 +6,11 @@ import torch
 
 import headcount as hc
 from families import FAMILIES, random_task, tiny
-from headcount.curves import compare
-from headcount.cuts import Filler
-from headcount.measure import Meter
-from headcount.sweeps import unit_grid
-from headcount.units import Heads, chance_orders, ranked_places
+from headcount.sweeps.curve import compare
+from headcount.edit import Filler
+from headcount.meters.heads import Meter
+from headcount.sweeps.sweep import unit_grid
+from headcount.sweeps.units import Heads, chance_orders, ranked_places
 
 TASK = random_task(8)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import headcount as hc
-from headcount import text_metrics
+from headcount.meters import text_metrics
 from headcount.tasks.questions import Question
-from headcount.text_metrics import (
+from headcount.meters.text_metrics import (
     METRICS,
     accepted,
     bleu,

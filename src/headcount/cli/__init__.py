@@ -2,18 +2,21 @@
 
 import sys
 
-from ..errors import HeadcountError
-from . import measure, models, show
+from ..core.errors import HeadcountError
+from . import cache, measure, models, show
 from .app import app
+from .run import add_study_commands, study_first
 
-__all__ = ["app", "main", "measure", "models", "show"]
+__all__ = ["app", "cache", "main", "measure", "models", "show"]
 
 
 def main() -> None:
     """The entry point: bad input is one sentence on stderr and exit code 2, never a traceback."""
     _calm_libraries()
     try:
-        app()
+        arguments = study_first(sys.argv[1:])
+        add_study_commands()
+        app(args=arguments, prog_name="headcount")
     except HeadcountError as error:
         print(f"headcount: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)

@@ -1,6 +1,7 @@
 """Commands about models: fetch, check, forecast, make sparse."""
 
 import sys
+from inspect import Parameter
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -8,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from ..errors import HeadcountError
-from ..recipe import Recipe
+from ..core.errors import HeadcountError
+from ..sparse.recipe import Recipe
 from .app import ModelArgument, app, load_model
+from .options import given, options_of, with_options
 
 if TYPE_CHECKING:
-    from ..graph import Readers
-    from ..recipe import Form, Gradient, Regulariser
+    from ..core.words import Readers
 
 
 @app.command()
 def check(model: ModelArgument) -> None:
     """Run the self-test on a model: one verdict a line."""
-    from ..selfcheck import check as check_model
+    from ..meters.selfcheck import check as check_model
 
     loaded = load_model(model)
     print(f"{loaded.name}: {type(loaded.hf).__name__}, {loaded.n_layers} layers of {loaded.n_heads} heads")
@@ -44,9 +45,9 @@ def forecast(
     dtype: Annotated[str, typer.Option(help="Type of the weights.")] = "float32",
 ) -> None:
     """Say how many edges a model has and what they need, from its config alone."""
-    from ..memory import forecast as make_forecast
-    from ..memory import parse_bytes, show_bytes
-    from ..tables import print_table
+    from ..meters.forecast import forecast as make_forecast
+    from ..meters.memory import parse_bytes, show_bytes
+    from ..view.tables import print_table
 
     allowed = None if memory is None else parse_bytes(memory)
     asked = cast("Readers", readers)  # what it may be is checked there
@@ -62,8 +63,8 @@ def forecast(
 @app.command()
 def pull(model: Annotated[str, typer.Argument(help="A named model, such as smollm2.")]) -> None:
     """Fetch a named model into the cache folder."""
+    from ..core.progress import progress_bar
     from ..models import NAMED, bundled, smollm2
-    from ..progress import progress_bar
 
     if model not in NAMED:
         raise HeadcountError(f"There is no named model {model!r} to pull. Known: {', '.join(NAMED)}.")
@@ -81,63 +82,47 @@ def pull(model: Annotated[str, typer.Argument(help="A named model, such as smoll
     print(f"smollm2{also} is in {folder}")
 
 
-@app.command()
-def sparsify(
-    model: ModelArgument,
-    text: Annotated[
-        list[str], typer.Option(help="Files (.txt, .jsonl), a folder, or a dataset's name; may be given again.")
-    ],
-    out: Annotated[Path, typer.Option(help="Folder for the sparse model; a killed run goes on from there.")],
-    lora: Annotated[int | None, typer.Option(help="Train adapters of this rank; all weights by default.")] = None,
-    steps: Annotated[int, typer.Option(help="Optimiser steps.")] = Recipe.steps,
-    length: Annotated[int, typer.Option(help="Tokens a sequence.")] = Recipe.length,
-    batch: Annotated[int, typer.Option(help="Sequences a step.")] = Recipe.batch,
-    lr: Annotated[
-        float | None, typer.Option(help="Learning rate; by default 1e-3 of adapters, 5e-5 of all weights.")
-    ] = Recipe.lr,
-    gate_lr: Annotated[float, typer.Option(help="Learning rate of the heads' thresholds.")] = Recipe.gate_lr,
-    tolerance: Annotated[float, typer.Option(help="What may be lost, in nats a token.")] = Recipe.tolerance,
-    kl: Annotated[float, typer.Option(help="Share of KL to the dense model in what is lost.")] = Recipe.kl,
-    tail: Annotated[
-        float, typer.Option(help="Also bound what the worst share of the tokens lose, such as 0.02.")
-    ] = Recipe.tail,
-    tail_tolerance: Annotated[float, typer.Option(help="What they may lose.")] = Recipe.tail_tolerance,
-    form: Annotated[str, typer.Option(help="Of the gates: log-prob or logit.")] = Recipe.form,
-    sharpness: Annotated[float, typer.Option(help="Of the gates; the paper has 1.")] = Recipe.sharpness,
-    start: Annotated[float | None, typer.Option(help="Where the heads' offsets begin.")] = Recipe.start,
-    gradient: Annotated[str, typer.Option(help="Through the gates: expected or relaxed.")] = Recipe.gradient,
-    regulariser: Annotated[
-        str, typer.Option(help="Share of open edges: linear, log, or log-heads, which shuts whole heads.")
-    ] = Recipe.regulariser,
-    distance_power: Annotated[
-        float | None, typer.Option(help="Count an edge by this power of its length.")
-    ] = Recipe.distance_power,
-    cooldown: Annotated[float, typer.Option(help="Share of the steps in which rates go to zero.")] = Recipe.cooldown,
-    control: Annotated[bool, typer.Option("--control", help="The same training with no gates.")] = False,
-    start_from: Annotated[Path | None, typer.Option(help="Begin with the adapter and gates of this folder.")] = None,
-    merge: Annotated[bool, typer.Option("--merge", help="Write whole weights, not an adapter.")] = False,
-    held_out: Annotated[float, typer.Option(help="Share of every source that is held out.")] = Recipe.held_out,
-    checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = Recipe.checkpoint_every,
-    evaluate_sequences: Annotated[
-        int, typer.Option(help="Held-out sequences to evaluate on, at most.")
-    ] = Recipe.evaluate_sequences,
-    seed: Annotated[int, typer.Option(help="Of adapters, batches and gates.")] = Recipe.seed,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; the best one by default.")] = None,
+def _sparsify(
+    model: str, text: list[str], out: Path, start_from: Path | None, merge: bool, device: str | None, **values: object
 ) -> None:
-    """Post-train a model so that it attends to a key or two a query, at the dense model's loss."""
-    from ..sparse import sparsify as make_sparse
-    from ..tables import print_evaluation
+    from ..sparse.run import sparsify as make_sparse
+    from ..view.tables import print_evaluation
 
-    recipe = Recipe(
-        steps=steps, length=length, batch=batch, lora=lora, lr=lr, gate_lr=gate_lr, tolerance=tolerance, kl=kl,
-        tail=tail, tail_tolerance=tail_tolerance, form=cast("Form", form), sharpness=sharpness, start=start,
-        gradient=cast("Gradient", gradient), regulariser=cast("Regulariser", regulariser), cooldown=cooldown,
-        distance_power=distance_power, control=control, held_out=held_out, checkpoint_every=checkpoint_every,
-        evaluate_sequences=evaluate_sequences, seed=seed,
-    )  # fmt: skip
+    recipe = Recipe(**given(Recipe, values))  # type: ignore[arg-type]
     try:
         found = make_sparse(model, text, out, recipe, start_from=start_from, merge=merge, device=device)
     except KeyboardInterrupt:
         print("headcount: stopped. The same command goes on from the last checkpoint.", file=sys.stderr)
         raise typer.Exit(130) from None
     print_evaluation(found, out)
+
+
+def _fixed(name: str, hint: object, default: object = None) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+OWN = [
+    _fixed("model", ModelArgument, Parameter.empty),
+    _fixed(
+        "text",
+        Annotated[
+            list[str], typer.Option(help="Files (.txt, .jsonl), a folder, or a dataset's name; may be given again.")
+        ],
+        Parameter.empty,
+    ),
+    _fixed(
+        "out",
+        Annotated[Path, typer.Option(help="Folder for the sparse model; a killed run goes on from there.")],
+        Parameter.empty,
+    ),
+    _fixed("start_from", Annotated[Path | None, typer.Option(help="Begin with the adapter and gates of this folder.")]),
+    _fixed("merge", Annotated[bool, typer.Option("--merge", help="Write whole weights, not an adapter.")], False),
+    _fixed("device", Annotated[str | None, typer.Option(help="cpu, cuda, …; the best one by default.")]),
+]
+app.command("sparsify")(
+    with_options(
+        _sparsify,
+        [*OWN, *options_of(Recipe, {})],
+        "Post-train a model so that it attends to a key or two a query, at the dense model's loss.",
+    )
+)

@@ -4,15 +4,15 @@ from typing import Annotated
 
 import typer
 
-from ..errors import HeadcountError
+from ..core.errors import HeadcountError
 from .app import app, comet_app, load_model, tasks_app
 
 
 @app.command()
 def methods() -> None:
     """List the scoring methods with their cost in forward passes."""
-    from ..scores import METHODS
-    from ..tables import print_table
+    from ..rank import METHODS
+    from ..view.tables import print_table
 
     print_table(
         ("method", "units", "what it is", "forwards"),
@@ -24,8 +24,8 @@ def methods() -> None:
 @tasks_app.command("list")
 def list_tasks() -> None:
     """List the built-in tasks."""
-    from ..tables import print_table
     from ..tasks import known_tasks
+    from ..view.tables import print_table
 
     print_table(("task", "kind", "what it asks"), [(name, *facts) for name, facts in known_tasks().items()])
 
@@ -77,10 +77,25 @@ def comet_setup(
     ] = None,
 ) -> None:
     """Install COMET beside headcount, in the cache folder: some minutes, 1.4 GB; with CUDA several GB more."""
-    from ..comet import DEFAULT_MODEL, setup_comet
-    from ..progress import waiting
+    from ..core.progress import waiting
+    from ..meters.comet import DEFAULT_MODEL, setup_comet
 
     with waiting("setting up COMET"):
         command = setup_comet(python)
     print(f"COMET is ready: {command}")
     print(f"Its model {DEFAULT_MODEL} (2.3 GB) is downloaded from the hub when it is first used.")
+
+
+@app.command()
+def schema(
+    name: Annotated[str, typer.Argument(help="A kind of study, or sparsify.")],
+) -> None:
+    """Print the JSON Schema of a study's TOML, or of the recipe of sparsify, for editors."""
+    import json
+
+    from ..sparse.recipe import Recipe
+    from ..studies import STUDIES
+    from ..studies.study import study_schema
+
+    found = Recipe.model_json_schema() if name == "sparsify" else study_schema(STUDIES.named(name))
+    print(json.dumps(found, indent=2, ensure_ascii=False))

@@ -1,8 +1,10 @@
 """Load a Hugging Face model: a named one, a local folder, a hub id, or a module that is already in memory."""
 
 from .anatomy import Anatomy as Anatomy
-from .anatomy import Family as Family
-from .anatomy import register_family as register_family
+from .families import FAMILIES as FAMILIES
+from .families import Family as Family
+from .families import Wires as Wires
+from .families import register_family as register_family
 from .loading import NAMED as NAMED
 from .loading import load as load
 from .model import Model as Model

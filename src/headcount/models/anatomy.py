@@ -1,8 +1,8 @@
 """Where the heads live in a Hugging Face decoder.
 
 All that head analysis needs is the output projection of every attention layer: its input is the concatenation of the
-heads' values z, [batch, position, heads * head size]. Families differ only in what their modules are called, so a
-family here is a handful of module names. A family that is not listed is tried against the shapes that are.
+heads' values z, [batch, position, heads * head size]. Families differ only in what their modules are called
+(`families.py`); one that is not listed is tried against the shapes that are.
 """
 
 from collections.abc import Iterator
@@ -11,48 +11,8 @@ from typing import Any, cast
 
 from torch import Tensor, nn
 
-from ..errors import HeadcountError
-
-
-@dataclass(frozen=True)
-class Family:
-    """Module names of one architecture, seen from the causal language model. The defaults are Llama's."""
-
-    layers: str = "model.layers"
-    attention: str = "self_attn"
-    out_projection: str = "o_proj"
-    final_norm: str = "model.norm"
-    attention_norm: str | None = None
-    """A norm between the sum of the heads and the residual stream, where the family has one (OLMo-2, Gemma)."""
-
-
-LLAMA = Family()
-POST_NORM = Family(attention_norm="post_attention_layernorm")
-
-FAMILIES: dict[str, Family] = {
-    "gpt2": Family("transformer.h", "attn", "c_proj", "transformer.ln_f"),
-    "gpt_neox": Family("gpt_neox.layers", "attention", "dense", "gpt_neox.final_layer_norm"),
-    "gptj": Family("transformer.h", "attn", "out_proj", "transformer.ln_f"),
-    "opt": Family("model.decoder.layers", "self_attn", "out_proj", "model.decoder.final_layer_norm"),
-    "llama": LLAMA,
-    "mistral": LLAMA,
-    "qwen2": LLAMA,
-    "qwen3": LLAMA,
-    "olmo": LLAMA,
-    "phi3": LLAMA,
-    "gemma": LLAMA,
-    "olmo2": POST_NORM,
-    "gemma2": POST_NORM,
-    "gemma3_text": POST_NORM,
-    "gemma3": Family(
-        "model.language_model.layers", "self_attn", "o_proj", "model.language_model.norm", "post_attention_layernorm"
-    ),
-}
-
-
-def register_family(model_type: str, family: Family) -> None:
-    """Tell headcount where the heads of an architecture live; `model_type` is the one in the model's config."""
-    FAMILIES[model_type] = family
+from ..core.errors import HeadcountError
+from .families import FAMILIES, Family
 
 
 @dataclass(frozen=True)

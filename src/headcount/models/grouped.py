@@ -5,15 +5,13 @@ query head of a group, which then takes longer than the whole rest of the step. 
 same keys under the same mask, so they can stand as rows of one query: the same kernel, the same sums, no copies.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from torch import Tensor, nn
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from .attention import attending_by
 from .model import Model
 
 NAME = "headcount_grouped"
@@ -34,17 +32,6 @@ def _attention(
     return mixed.reshape(rows, 1, heads, value.shape[-1]), None
 
 
-@contextmanager
-def grouped_attention(model: Model) -> Iterator[None]:
+def grouped_attention(model: Model) -> AbstractContextManager[None]:
     """Use it while the block lasts, where the model attends by `sdpa`; others are left alone."""
-    config = model.hf.config
-    if config._attn_implementation != "sdpa":
-        yield
-        return
-    AttentionInterface.register(NAME, _attention)
-    AttentionMaskInterface.register(NAME, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
-    model.hf.set_attn_implementation(NAME)
-    try:
-        yield
-    finally:
-        model.hf.set_attn_implementation("sdpa")
+    return attending_by(model, NAME, _attention) if model.hf.config._attn_implementation == "sdpa" else nullcontext()

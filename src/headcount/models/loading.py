@@ -10,11 +10,11 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from torch import nn
 
-from ..errors import HeadcountError, did_you_mean
+from ..core.errors import HeadcountError, did_you_mean
 from . import bundled, smollm2
 from .anatomy import find_anatomy
+from .gated_folder import SparseFacts, has_adapter, is_sparse, make_sparse
 from .model import Model
-from .sparse_folder import SparseFacts, has_adapter, is_sparse, make_sparse
 
 LOAD_ERRORS = (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError, StrictDataclassError)
 """What Hugging Face's libraries raise for files that are missing, broken or contradict each other."""

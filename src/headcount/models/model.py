@@ -2,7 +2,8 @@
 
 import copy
 import hashlib
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,12 +11,16 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import DynamicCache
+from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
-from ..errors import HeadcountError
+from ..core.errors import HeadcountError
+from ..core.keys import digest
+from ..core.provenance import Facts
 from .anatomy import Anatomy
 from .stand_in import stand_in
 
+NO_SETTINGS = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
+"""Of a config: where it came from, and what the weights themselves say."""
 FEW_ROWS = range(5, 48)
 """With so many rows a CPU multiplies the unembedding by them faster than the other way round, by up to 2.5 times."""
 
@@ -25,8 +30,8 @@ class Model:
     """What `headcount.load` returns: the HF module in `hf`, its tokenizer, and where its heads are."""
 
     name: str
-    hf: Any
-    tokenizer: Any
+    hf: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase | None
     anatomy: Anatomy
 
     def __repr__(self) -> str:
@@ -49,8 +54,7 @@ class Model:
     @property
     def device(self) -> torch.device:
         """Where token ids go: the device of the embedding, also when `device_map` spreads the layers."""
-        device: torch.device = self.hf.get_input_embeddings().weight.device
-        return device
+        return cast(Tensor, self.hf.get_input_embeddings().weight).device
 
     @property
     def unembedding(self) -> nn.Module:
@@ -131,14 +135,21 @@ class Model:
         copied.batch_select_indices(torch.arange(rows, device=self.device).repeat(times))
         return copied
 
-    def encode(self, text: str) -> list[int]:
-        """Token ids of a prompt, with the special tokens that the model's tokenizer puts in front."""
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
+        """Token ids as text."""
+        return str(self.require_tokenizer().decode(list(ids), skip_special_tokens=skip_special_tokens))
+
+    def require_tokenizer(self) -> PreTrainedTokenizerBase:
         if self.tokenizer is None:
             raise HeadcountError(
                 f"{self.name} was loaded without a tokenizer, and this needs one."
                 " Pass it: headcount.load(module, tokenizer=tokenizer)."
             )
-        ids = list(self.tokenizer(text)["input_ids"])
+        return self.tokenizer
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a prompt, with the special tokens that the model's tokenizer puts in front."""
+        ids = list(self.require_tokenizer()(text)["input_ids"])
         if text and not ids:
             raise HeadcountError(f"The tokenizer of {self.name} makes no tokens of {text[:40]!r}. Are its files there?")
         # Some tokenizers close every text with an end token; a prompt must stay open.
@@ -159,9 +170,26 @@ class Model:
             for parameter in trainable:
                 parameter.requires_grad_(True)
 
+    def facts(self) -> Facts:
+        """What a number depends on: weights, configuration, precision, and how the model attends."""
+        return {
+            "name": self.name,
+            "class": type(self.hf).__name__,
+            "sha256": self.fingerprint,
+            "dtype": str(self.hf.dtype).removeprefix("torch."),
+            "device": self.device.type,
+            "attention": self.hf.config._attn_implementation,
+        }
+
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of architecture and weights: the same model gets the same one wherever it was loaded from."""
+        """A hash of weights and configuration: the same model gets the same one wherever it was loaded from."""
+        settings = {key: value for key, value in self.hf.config.to_dict().items() if key not in NO_SETTINGS}
+        return digest([self.weights_hash, json.loads(json.dumps(settings, default=str))], 16)
+
+    @cached_property
+    def weights_hash(self) -> str:
+        """A hash of the class and the weights alone, by which the base of an adapter is known again."""
         digest = hashlib.sha256(type(self.hf).__name__.encode())
         for name, tensor in sorted(self.hf.state_dict().items()):
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..errors import HeadcountError
+from ..core.errors import HeadcountError
 
 
 @dataclass(frozen=True)

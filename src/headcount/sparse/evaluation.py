@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..models import Model
-from ..models.sparse_attention import Gates, counted, drawn
+from ..models.gates import Gates, counted, drawn
 
 
 @dataclass(frozen=True)

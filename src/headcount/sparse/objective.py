@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..recipe import Recipe
+from .recipe import Recipe
 
 LOWEST, HIGHEST = -3.0, 8.0
 """Between which the logarithm of a multiplier stays."""

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
-from ..cache import write_file
-from ..models.sparse_folder import ADAPTER, SparseFacts, save_gates
+from ..core.files import write_file
+from ..models.gated_folder import ADAPTER, SparseFacts, save_gates
 from .evaluation import Evaluation
 from .trainee import Trainee
 
@@ -95,7 +95,7 @@ def write_result(folder: Path, trainee: Trainee, facts: SparseFacts, evaluation:
         plain = {name: tensor for name, tensor in hf.state_dict().items() if ".headcount_gates." not in name}
         hf.set_attn_implementation("sdpa")
         hf.save_pretrained(str(folder), state_dict=plain)
-        trainee.model.tokenizer.save_pretrained(str(folder))
+        trainee.model.require_tokenizer().save_pretrained(str(folder))
     if trainee.gates:
         save_gates(folder, trainee.gates)
     facts.save(folder)

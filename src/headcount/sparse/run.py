@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 
-from ..cache import writable_folder
-from ..errors import HeadcountError
+from ..core.errors import HeadcountError
+from ..core.files import writable_folder
+from ..core.progress import progress_bar, say
+from ..core.provenance import versions
 from ..models import NAMED, Model, load
-from ..models.sparse_attention import gates_of
-from ..models.sparse_folder import (
+from ..models.gated_folder import (
     ADAPTER,
     SparseFacts,
     has_adapter,
@@ -22,13 +23,12 @@ from ..models.sparse_folder import (
     set_gates,
     weight_norms,
 )
-from ..progress import progress_bar, say
-from ..provenance import versions
-from ..recipe import Recipe
+from ..models.gates import gates_of
 from .allocator import keep_freed_memory
 from .checkpoint import FILE as CHECKPOINT
 from .evaluation import Evaluation, evaluate
 from .output import LOGS, Rows, write_log, write_result
+from .recipe import Recipe
 from .text import Text, read_text
 from .trainee import Trainee, make_trainee
 from .training import train
@@ -59,7 +59,7 @@ def sparsify(
     Returns what the result is worth on held-out text, gates hard; the same is in its card.
     """
     keep_freed_memory()
-    recipe = (recipe or Recipe()).check()
+    recipe = recipe or Recipe()
     folder = writable_folder(Path(out).expanduser())
     accelerator = Accelerator(cpu=device == "cpu", mixed_precision=_precision(device))
     if is_sparse(folder):
@@ -74,11 +74,10 @@ def sparsify(
             " run."
         )
     _require_length(model, recipe.length)
-    if model.tokenizer is None:
-        raise HeadcountError(f"{model.name} has no tokenizer, so text cannot be read for it.")
+    model.require_tokenizer()
     sources = [text] if isinstance(text, str) else list(text)
     sequences = read_text(model, sources, recipe)
-    base_fingerprint, base_dtype, base_norms = model.fingerprint, str(model.hf.dtype), weight_norms(model)
+    base_fingerprint, base_dtype, base_norms = model.weights_hash, str(model.hf.dtype), weight_norms(model)
     origin = f"{base_fingerprint} {_digest(sequences)}"
     earlier = None if start_from is None else Path(start_from).expanduser()
     if earlier is not None:
@@ -109,7 +108,7 @@ def sparsify(
             form=None if recipe.control else recipe.form, sharpness=recipe.sharpness, base=_lasting(source),
             base_fingerprint=base_fingerprint, base_dtype=base_dtype, base_norms=base_norms,
             made={
-                "recipe": recipe.to_dict(), "text": [Path(each).name for each in sources], "versions": versions(),
+                "recipe": recipe.facts(), "text": [Path(each).name for each in sources], "versions": versions(),
                 "earlier": [] if earlier is None else _history(SparseFacts.load(earlier)),
                 "evaluation": found.to_dict(),
             },

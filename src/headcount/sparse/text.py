@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import HeadcountError
+from ..core.errors import HeadcountError
 from ..models import Model
-from ..recipe import Recipe
+from .recipe import Recipe
 
 
 @dataclass(frozen=True)

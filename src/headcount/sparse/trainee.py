@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..errors import HeadcountError
+from ..core.errors import HeadcountError
 from ..models import Model
-from ..models.sparse_attention import Gates, add_gates, drawn
-from ..recipe import Recipe
+from ..models.gates import Gates, add_gates, drawn
+from .recipe import Recipe
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """The loop: packed text in, a sparse model out; it can be killed at any time and goes on to the same result."""
 
-import hashlib
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +9,12 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from ..errors import HeadcountError
-from ..models.sparse_attention import counted, drawn
-from ..recipe import Recipe
+from ..core.errors import HeadcountError
+from ..core.keys import digest
+from ..models.gates import counted, drawn
 from .checkpoint import Training
 from .objective import Losses, bounds_of, regulariser
+from .recipe import Recipe
 from .text import Text
 from .trainee import Trainee
 
@@ -38,7 +37,7 @@ def train(
     speeds = [group["lr"] for group in optimizer.param_groups]
     module = accelerator.prepare(trainee.module)
     training = Training(trainee.parameters, optimizer, bounds_of(recipe), rows=[])
-    key = hashlib.sha256(json.dumps([recipe.to_dict(), origin], sort_keys=True).encode()).hexdigest()[:16]
+    key = digest([recipe.facts(), origin], 16)
     done = training.restore(folder, key)
     if done:
         report(training.rows, done)

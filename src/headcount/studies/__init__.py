@@ -1,15 +1,17 @@
-"""Studies: a TOML of panels becomes curves, a figure, tables and a summary."""
+"""Studies: a TOML of panels becomes a plan of steps, curves, a figure, tables and a summary. One folder a kind."""
 
-from typing import TYPE_CHECKING, Any
+from ..core.registry import Registry
+from .head_roles import HEAD_ROLES
+from .kept import ATTENTION_EDGES_KEPT, EDGES_KEPT, HEADS_KEPT
+from .kind import StudyKind as StudyKind
+from .masked_heads import MASKED_HEADS
+from .panel import Panel as Panel
 
-if TYPE_CHECKING:
-    from .runner import StudyResult as StudyResult
-    from .runner import run as run
+BUILT_IN = (HEADS_KEPT, EDGES_KEPT, ATTENTION_EDGES_KEPT, HEAD_ROLES, MASKED_HEADS)
+
+STUDIES: Registry[StudyKind] = Registry("study", "headcount.studies", {kind.name: kind for kind in BUILT_IN})
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("run", "StudyResult"):
-        from . import runner
-
-        return getattr(runner, name)
-    raise AttributeError(name)
+def register_study(kind: StudyKind) -> None:
+    """Make a kind of study of your own known by its name."""
+    STUDIES.add(kind.name, kind)

@@ -5,27 +5,36 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Protocol, runtime_checkable
 
-from ..cache import write_file
-from ..curves import Curve
-from ..provenance import versions
-from ..results import csv_text
-from .spec import Study
+from ..core.files import write_file
+from ..core.provenance import Facts, versions
+from ..core.saving import csv_text
+from .kind import Cell, Summary
+from .study import Study
 
+SUMMARY_VERSION = 1
 CSV_COLUMNS = ("model", "task", "units", "method", "order", "k", "metric", "value", "low", "high")
 
 
-def write_common(
-    folder: Path, study: Study, curves: Sequence[Curve], origins: Sequence[dict[str, Any]], summary: dict[str, Any]
-) -> None:
-    """`origins`: where the scores come from."""
+@runtime_checkable
+class Traced(Protocol):
+    """Scores that know where they come from."""
+
+    @property
+    def provenance(self) -> Facts: ...
+
+
+def write_common(folder: Path, study: Study, cells: Sequence[Cell], summary: Summary, steps: Sequence[Facts]) -> None:
+    """`steps`: the keys and labels of those that the result was made from, as the cache has them."""
+    curves = [curve for cell in cells for curve in cell.curves]
     rows = [row for curve in curves for row in curve.rows()]
     write_file(folder / "curves.csv", csv_text([{key: row[key] for key in CSV_COLUMNS} for row in rows]))
     write_file(folder / "study.toml", study.to_toml())
     write_file(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
-    facts = {"versions": versions(), "scores": list(origins), "curves": [curve.provenance for curve in curves]}
-    write_file(folder / "provenance.json", json.dumps(facts, indent=1) + "\n")
+    origins = [cell.scores.provenance for cell in cells if isinstance(cell.scores, Traced)]
+    facts = {"versions": versions(), "scores": origins, "curves": [curve.provenance for curve in curves]}
+    write_file(folder / "provenance.json", json.dumps({**facts, "steps": list(steps)}, indent=1) + "\n")
 
 
 def file_name(words: str) -> str:

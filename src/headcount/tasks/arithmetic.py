@@ -6,102 +6,32 @@ share no stories, no names and no things.
 """
 
 import random
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from operator import add, floordiv, mul, sub
+from pathlib import Path
 
 from .completions import Item
 
-# Steps and story. a to d are small numbers, p and q middling ones and s is a big one; x and y are the results of the
-# first and the second step.
-STORIES = (
-    ("p + a", "{name} has {p} {things}. {friend} gives {him} {a} more. How many does {he} have now?"),
-    ("p + a", "{name} is {p} years old. {friend} is {a} years older. How old is {friend}?"),
-    ("p + q", "{name} saw {p} white birds and {q} gray birds. How many birds is that in all?"),
-    ("p - a", "There are {p} {things} in a box. {name} takes out {a}. How many are left?"),
-    ("p - a", "There are {p} people on a bus. At a stop {a} get off. How many stay on the bus?"),
-    ("s - p", "A show lasts {s} minutes. {name} has seen {p} minutes. How many minutes are left?"),
-    ("a * b", "{name} fills {a} bags with {b} {things} each. How many {things} is that?"),
-    ("a * b", "{name} cycles {a} miles every day. How many miles is that in {b} days?"),
-    ("a * b", "One ticket costs {a} dollars. How many dollars do {b} tickets cost?"),
-    ("p / a", "{name} shares {p} {things} equally among {a} friends. How many does each friend get?"),
-    ("p / a", "A rope of {p} feet is cut into pieces of {a} feet. How many pieces are there?"),
-    ("p / a", "{name} reads {a} pages a day. How many days does {he} need for {p} pages?"),
-    ("p + a, x - b", "{name} has {p} {things}, buys {a} more and loses {b}. How many does {he} have now?"),
-    ("p + q, x - a", "A farm has {p} hens and {q} ducks. Then {a} of the birds are sold. How many birds are left?"),
-    ("p + q, s - x", "A trip is {s} miles long. {name} drives {p} miles, then {q} more. How many miles are left?"),
-    (
-        "p + a, p + x",
-        "{name} sings for {p} minutes and {friend} for {a} minutes more. How many minutes is that in all?",
-    ),
-    ("a * b, s - x", "{name} has {s} dollars and buys {a} {things} for {b} dollars each. How many dollars are left?"),
-    ("a * b, x - c", "A shelf has {a} rows of {b} {things}. {name} takes {c} of them. How many are left?"),
-    ("a * b, p + x", "{name} has {p} dollars and saves {a} a week. How many dollars will {he} have in {b} weeks?"),
-    ("a * b, x + c", "{name} runs {a} miles a day for {b} days, then walks {c} miles. How many miles is that in all?"),
-    ("p + q, x / a", "There are {p} boys and {q} girls. They form teams of {a}. How many teams are there?"),
-    (
-        "s - p, x / a",
-        "{name} has {s} {things}, keeps {p} and shares the rest equally among {a} boys. How many does each get?",
-    ),
-    (
-        "a * b, x / c",
-        "{name} bakes {a} trays of {b} rolls and puts them equally into {c} bags. How many are in each bag?",
-    ),
-    ("p / a, x * b", "A painter needs {a} hours for {p} doors. How many doors can he paint in {b} hours?"),
-    (
-        "a * b, x + c, s - y",
-        "{name} has {s} dollars and buys {a} caps at {b} dollars each and a scarf at {c}. How many dollars are left?",
-    ),
-    (
-        "p + q, x - a, y / b",
-        "{name} has {p} {things}, finds {q} and loses {a}. The rest go equally to {b} girls. How many does each get?",
-    ),
-    (
-        "a * b, x - c, y / d",
-        "{name} picks {a} bags of {b} plums, eats {c} and puts the rest equally in {d} jars. How many are in each?",
-    ),
-    (
-        "a * b, x - c, y + d",
-        "{name} earns {a} dollars a day for {b} days, spends {c} and finds {d}. How many dollars does {he} have then?",
-    ),
-    (
-        "p + a, p + x, y / b",
-        "{name} has {p} roses and {friend} has {a} more. They fill {b} vases equally. How many are in each vase?",
-    ),
-    (
-        "a * b, c * d, x + y",
-        "A shop has {a} boxes of {b} {things} and {c} boxes of {d}. How many {things} is that in all?",
-    ),
-    (
-        "a * b, c * d, x - y",
-        "{name} lays {a} rows of {b} tiles and {friend} {c} rows of {d}. How many more tiles does {name} lay?",
-    ),
-    (
-        "p - a, x + b, y - c",
-        "A train has {p} riders. Then {a} leave, {b} enter and {c} leave. How many riders are there now?",
-    ),
-)
 SMALL, MIDDLING, BIG = range(2, 10), range(10, 41), range(50, 100)
 RESULTS = range(2, 200)
 OPERATIONS = {"+": add, "-": sub, "*": mul, "/": floordiv}
-
-BOYS = "Tom Ben Sam Jack Leo Max Paul Adam Mark Luke Peter David Eric Frank Henry Oscar Simon Walter".split()
-GIRLS = "Ann Mary Lucy Emma Kate Rose Julia Sarah Helen Alice Grace Laura Clara Nina Ruth Jane Diana Ella".split()
-THINGS = """
-apples pears marbles stickers cards shells stamps buttons balloons pencils cookies beads candles ribbons postcards books
-cups pens lemons spoons
-""".split()
 
 ITEMS_A_STORY = 16
 
 
 @dataclass(frozen=True)
 class Words:
-    """What one side tells its problems with."""
+    """What problems are told with: all there is, or what one side has."""
 
     stories: Sequence[tuple[str, str]]
+    """Steps and story."""
     names: Sequence[str]
     things: Sequence[str]
+    boys: Sequence[str]
+    """The names that "he" stands for, those of the other side too."""
 
 
 @dataclass(frozen=True)
@@ -121,11 +51,21 @@ class Math:
         return _side(train, rng), _side(test, rng)
 
 
+@cache
+def all_words() -> Words:
+    tables = tomllib.loads((Path(__file__).parent / "words" / "arithmetic.toml").read_text("utf-8"))
+    boys, girls, things = (tables[name].split() for name in ("boys", "girls", "things"))
+    stories = [(steps, story) for steps, stories in tables["stories"].items() for story in stories]
+    return Words(stories, boys + girls, things, boys)
+
+
 def split_words(rng: random.Random) -> tuple[Words, Words]:
     """All words shuffled and cut in two. Either side gets half of the stories of one, of two and of three steps."""
-    names, things = rng.sample(BOYS + GIRLS, len(BOYS + GIRLS)), rng.sample(THINGS, len(THINGS))
-    stories = sorted(rng.sample(STORIES, len(STORIES)), key=lambda story: story[0].count(","))
-    return Words(stories[::2], names[::2], things[::2]), Words(stories[1::2], names[1::2], things[1::2])
+    words = all_words()
+    names, things = (rng.sample(those, len(those)) for those in (words.names, words.things))
+    stories = sorted(rng.sample(words.stories, len(words.stories)), key=lambda story: story[0].count(","))
+    one = Words(stories[::2], names[::2], things[::2], words.boys)
+    return one, Words(stories[1::2], names[1::2], things[1::2], words.boys)
 
 
 def _side(words: Words, rng: random.Random) -> list[Item]:
@@ -169,7 +109,7 @@ def solve(steps: str, numbers: dict[str, int]) -> str | None:
 
 def _tell(story: str, numbers: dict[str, int], words: Words, rng: random.Random) -> str:
     name, friend = rng.sample(words.names, 2)
-    he, him = ("he", "him") if name in BOYS else ("she", "her")
+    he, him = ("he", "him") if name in words.boys else ("she", "her")
     things = rng.choice(words.things)
     return story.format(name=name, friend=friend, he=he, He=he.capitalize(), him=him, things=things, **numbers)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ..errors import HeadcountError
+from ..core.errors import HeadcountError
 from .examples import Completion, Example, Pair
 
 

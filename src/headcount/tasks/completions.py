@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..errors import HeadcountError
+from ..core.errors import HeadcountError
 from .examples import Completion
 from .source import Tokens
 

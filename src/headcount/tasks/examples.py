@@ -1,12 +1,12 @@
 """The examples that a measurement runs on: pairs of prompts, or prompts with a wanted response; and tasks of them."""
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..errors import HeadcountError
+from ..core.errors import HeadcountError
+from ..core.keys import digest
+from ..core.provenance import Facts
 
 Split = Literal["train", "test"]
 
@@ -73,6 +73,7 @@ class Completion:
 
 
 Example = Pair | Completion
+Examples = tuple[Pair, ...] | tuple[Completion, ...]
 
 
 @dataclass(frozen=True)
@@ -82,14 +83,18 @@ class Task:
     name: str
     title: str
     metric: str
-    train: tuple[Pair, ...] | tuple[Completion, ...] = field(repr=False)
-    test: tuple[Pair, ...] | tuple[Completion, ...] = field(repr=False)
+    train: Examples = field(repr=False)
+    test: Examples = field(repr=False)
+
+    def facts(self) -> Facts:
+        """For provenance."""
+        sizes = {"train_pairs": len(self.train), "test_pairs": len(self.test)}
+        return {"name": self.name, "sha256": self.fingerprint, **sizes}
 
     @property
     def fingerprint(self) -> str:
         """A hash of the metric and of every token id: what a result depends on, however the task was made."""
-        facts = [[self.metric], *([example.facts() for example in side] for side in self.sides)]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+        return digest([[self.metric], *([example.facts() for example in side] for side in self.sides)], 16)
 
     @property
     def sides(self) -> tuple[Sequence[Example], Sequence[Example]]:
@@ -100,7 +105,7 @@ class Task:
         """True where every prompt has its counterfactual."""
         return all(isinstance(example, Pair) for side in self.sides for example in side)
 
-    def split(self, name: Split) -> tuple[Pair, ...] | tuple[Completion, ...]:
+    def split(self, name: Split) -> Examples:
         examples = self.train if name == "train" else self.test
         if not examples:
             raise HeadcountError(f"The task {self.name!r} has no {name} examples. Give it more.")

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..errors import HeadcountError
+from ..core.errors import HeadcountError
 from .source import Draft, Tokens, halves
 
 NOUNS = """

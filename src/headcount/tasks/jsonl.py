@@ -14,12 +14,15 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..errors import HeadcountError, did_you_mean
+from ..core.errors import HeadcountError, did_you_mean
 from .completions import Item, completion
-from .examples import Completion, Pair
+from .examples import Completion, Examples, Pair
 from .source import Draft, Tokens
+
+if TYPE_CHECKING:
+    from . import Drawing
 
 PAIR = ("clean", "corrupt", "answer", "wrong")
 COMPLETION = ("prompt", "target")
@@ -29,17 +32,12 @@ SPLITS = ("train", "test")
 E = TypeVar("E", Pair, Completion)
 
 
-def read_examples(
-    path: Path, tokens: Tokens, n: int, seed: int, limit: int | None = None, start: int | None = None
-) -> tuple[Any, Any, str]:
+def read_examples(path: Path, drawing: "Drawing") -> tuple[Examples, Examples, str]:
     """Train and test examples of a file, at most n in all, and their metric; an error names the line that is wrong."""
     entries = _read_lines(path)
     if any("prompt" in entry for _, entry in entries):
-        train, test = _shared_out(
-            path, entries, n, seed, COMPLETION, lambda entry: _completion(entry, tokens, limit, start)
-        )
-        return train, test, "log_prob"
-    return *_shared_out(path, entries, n, seed, PAIR, lambda entry: _pair(entry, tokens)), "logit_diff"
+        return *_shared_out(path, entries, drawing, COMPLETION, lambda entry: _completion(entry, drawing)), "log_prob"
+    return *_shared_out(path, entries, drawing, PAIR, lambda entry: _pair(entry, drawing.tokens)), "logit_diff"
 
 
 def _read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
@@ -70,9 +68,12 @@ def _read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _shared_out(
-    path: Path, entries: list[tuple[int, dict[str, Any]]], n: int, seed: int, wanted: tuple[str, ...],
+    path: Path,
+    entries: list[tuple[int, dict[str, Any]]],
+    drawing: "Drawing",
+    wanted: tuple[str, ...],
     read: Callable[[dict[str, Any]], E],
-) -> tuple[tuple[E, ...], tuple[E, ...]]:  # fmt: skip
+) -> tuple[tuple[E, ...], tuple[E, ...]]:
     """Every line read, and those that name no split given to the smaller side."""
     sides: dict[str, list[E]] = {"train": [], "test": []}
     free: list[E] = []
@@ -82,7 +83,7 @@ def _shared_out(
             (sides[split] if split else free).append(read(entry))
         except HeadcountError as error:
             raise HeadcountError(f"{path}, line {number}: {error}") from error
-    random.Random(seed).shuffle(free)
+    random.Random(drawing.seed).shuffle(free)
     for example in free:
         min(sides.values(), key=len).append(example)
     if not (sides["train"] and sides["test"]):
@@ -90,7 +91,7 @@ def _shared_out(
             f"The task {path} must hold at least one train and one test example, but it has {len(sides['train'])} and"
             f" {len(sides['test'])}. Add lines, or share them out with the field 'split'."
         )
-    half = max(n // 2, 1)
+    half = max(drawing.n // 2, 1)
     return tuple(sides["train"][:half]), tuple(sides["test"][:half])
 
 
@@ -120,14 +121,15 @@ def _pair(entry: dict[str, Any], tokens: Tokens) -> Pair:
     )
 
 
-def _completion(entry: dict[str, Any], tokens: Tokens, limit: int | None, start: int | None) -> Completion:
+def _completion(entry: dict[str, Any], drawing: "Drawing") -> Completion:
     for key in COMPLETION:
         if not isinstance(entry[key], str):
             raise HeadcountError(f"{key!r} must be a text; this is {entry[key]!r}.")
     choices = entry.get("choices", [])
     if not isinstance(choices, list) or not all(isinstance(choice, str) and choice for choice in choices):
         raise HeadcountError(f"'choices' must be a list of texts; this is {choices!r}.")
-    return completion(Item(entry["prompt"], entry["target"], tuple(choices)), tokens, limit, start)
+    item = Item(entry["prompt"], entry["target"], tuple(choices))
+    return completion(item, drawing.tokens, drawing.limit, drawing.start)
 
 
 def _prompt(entry: dict[str, Any], key: str) -> str | list[int]:

@@ -22,7 +22,7 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
-from ..errors import HeadcountError, did_you_mean
+from ..core.errors import HeadcountError, did_you_mean
 from .completions import Item
 from .records import Record, from_disk, from_hub
 

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from ..errors import HeadcountError
+from ..core.errors import HeadcountError
 from .completions import Item
 from .records import hub_or_cache
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..errors import HeadcountError
+from ..core.errors import HeadcountError
 
 Record = Mapping[str, Any]
 

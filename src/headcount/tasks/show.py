@@ -46,14 +46,14 @@ def _completion(model: Model, example: Completion, probabilities: Tensor) -> lis
         f"model    log-probability {total:.2f}, {total / count:.2f} a token; {len(example.prompt)} + {count} tokens",
     ]
     if example.others:
-        lines.insert(2, f"others   {', '.join(repr(model.tokenizer.decode(other)) for other in example.others)}")
+        lines.insert(2, f"others   {', '.join(repr(model.decode(other)) for other in example.others)}")
     return lines
 
 
 def _text(model: Model, ids: Sequence[int]) -> str:
-    return str(model.tokenizer.decode(ids)).replace("\n", "\n         ")
+    return model.decode(ids).replace("\n", "\n         ")
 
 
 def _with_probabilities(model: Model, ids: Sequence[int], probabilities: Tensor) -> str:
-    words = [f"{model.tokenizer.decode([i])!r} {float(probabilities[i]):.1%}" for i in ids]
+    words = [f"{model.decode([i])!r} {float(probabilities[i]):.1%}" for i in ids]
     return ", ".join(words)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..errors import HeadcountError
+from ..core.errors import HeadcountError
 from .examples import Pair
 
 Prompt = str | Sequence[int]

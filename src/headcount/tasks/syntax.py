@@ -6,55 +6,14 @@ Train and test share no verbs, no nouns and no people.
 """
 
 import random
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from .completions import Item
 
-# Base form, third person, past and the rest of a sentence that goes well with can, will, should, do and not. No verb
-# whose past is its base form, no word of an instruction and no noun of the tables below.
-VERBS = """
-walk walks walked home, talk talks talked softly, jump jumps jumped over the fence, play plays played outside,
-cook cooks cooked dinner, clean cleans cleaned the kitchen, wash washes washed the dishes,
-watch watches watched the game, help helps helped in the garden, open opens opened the door,
-close closes closed the gate, paint paints painted the wall, carry carries carried the bags,
-study studies studied at night, try tries tried the soup, dry dries dried the plates,
-hurry hurries hurried to the station, arrive arrives arrived early, dance dances danced all night,
-smile smiles smiled politely, laugh laughs laughed at the joke, listen listens listened carefully,
-visit visits visited the museum, travel travels traveled by train, wait waits waited upstairs,
-work works worked on the farm, call calls called the office, climb climbs climbed the hill,
-count counts counted the money, push pushes pushed the cart, plant plants planted roses,
-stop stops stopped at the corner, plan plans planned the trip, knock knocks knocked twice, sing sings sang loudly,
-eat eats ate bread, drink drinks drank cold water, go goes went to school, come comes came back late,
-swim swims swam in the lake, run runs ran fast, drive drives drove to town, fly flies flew to London,
-speak speaks spoke slowly, sleep sleeps slept well, teach teaches taught history, buy buys bought fresh milk,
-bring brings brought the tickets, catch catches caught the ball, think thinks thought about the future,
-find finds found the right answer, win wins won the race, begin begins began at noon, break breaks broke the record,
-draw draws drew small circles, give gives gave good advice, grow grows grew beans, hear hears heard the bell,
-hide hides hid in the barn, hold holds held the rope, keep keeps kept the change, pay pays paid the rent,
-ride rides rode the old bike, sell sells sold flowers, sit sits sat by the window, stand stands stood in line,
-take takes took the money, tell tells told the truth, throw throws threw stones, wear wears wore warm gloves,
-feed feeds fed the chickens, build builds built wooden sheds, sweep sweeps swept the floor,
-shake shakes shook the bottle, wake wakes woke up early
-"""
-NOUNS = """
-dog dogs, cat cats, bird birds, cow cows, car cars, book books, chair chairs, table tables, lamp lamps, cup cups,
-shirt shirts, hat hats, pencil pencils, map maps, apple apples, egg eggs, spoon spoons, river rivers, boat boats,
-house houses, horse horses, bridge bridges, roof roofs, cliff cliffs, piano pianos, photo photos, radio radios,
-zoo zoos, potato potatoes, tomato tomatoes, box boxes, fox foxes, glass glasses, dress dresses, brush brushes,
-bush bushes, bench benches, church churches, branch branches, couch couches, peach peaches, sandwich sandwiches,
-city cities, puppy puppies, cherry cherries, berry berries, factory factories, library libraries,
-butterfly butterflies, pony ponies, diary diaries, key keys, toy toys, monkey monkeys, donkey donkeys, turkey turkeys,
-leaf leaves, knife knives, wolf wolves, shelf shelves, loaf loaves, calf calves, mouse mice, goose geese, foot feet,
-tooth teeth, ox oxen, sheep sheep, deer deer, fish fish
-"""
-PEOPLE = """
-boy boys, girl girls, man men, woman women, child children, teacher teachers, doctor doctors, nurse nurses,
-farmer farmers, baker bakers, pilot pilots, sailor sailors, lawyer lawyers, artist artists, neighbor neighbors,
-tailor tailors, judge judges, guard guards, soldier soldiers, king kings, prince princes, lady ladies, guest guests,
-clerk clerks, poet poets, actor actors, captain captains, dentist dentists, chef chefs, waitress waitresses,
-boss bosses, policeman policemen, secretary secretaries, student students
-"""
 ADJECTIVES = "small big old nice".split()
 
 ITEMS_A_KIND = 50
@@ -76,7 +35,7 @@ class Noun:
 
 @dataclass(frozen=True)
 class Words:
-    """The words of one side."""
+    """All words there are, or those of one side."""
 
     verbs: Sequence[Verb]
     nouns: Sequence[Noun]
@@ -118,9 +77,17 @@ class Syntax:
         return items
 
 
+@cache
+def all_words() -> Words:
+    tables = tomllib.loads((Path(__file__).parent / "words" / "syntax.toml").read_text("utf-8"))
+    verbs = [Verb(*row.split(maxsplit=3)) for row in tables["verbs"].strip().split(",")]
+    nouns, people = ([Noun(*row.split()) for row in tables[name].split(",")] for name in ("nouns", "people"))
+    return Words(verbs, nouns, people)
+
+
 def split_words(rng: random.Random) -> tuple[Words, Words]:
-    verbs = [Verb(*row.strip().split(maxsplit=3)) for row in VERBS.split(",")]
-    nouns, people = ([Noun(*row.split()) for row in table.split(",")] for table in (NOUNS, PEOPLE))
+    words = all_words()
+    verbs, nouns, people = [*words.verbs], [*words.nouns], [*words.people]
     rng.shuffle(verbs)
     rng.shuffle(nouns)
     rng.shuffle(people)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ...errors import HeadcountError, require_seed
+from ...core.errors import HeadcountError, require_seed
 from .question import FUNCTIONS as FUNCTIONS
 from .question import Question as Question
 from .question import QuestionSet as QuestionSet

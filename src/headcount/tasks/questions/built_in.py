@@ -7,24 +7,14 @@ the numbers of sums and prices.
 """
 
 import random
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from .conclusions import INFERENCE, MATH_CALCULATION
-from .language import SEMANTIC_UNDERSTANDING, SYNTACTIC_UNDERSTANDING
-from .lookup import KNOWLEDGE_RECALL, RETRIEVAL
-from .question import Question, QuestionSet
-from .reasoning import DECISION_MAKING, LOGICAL_REASONING
-from .templates import Templates
+from .question import FUNCTIONS, Question, QuestionSet
+from .templates import Story, Sum, Table, Template, Templates
 
-TEMPLATES: dict[str, Templates] = {
-    "retrieval": RETRIEVAL,
-    "knowledge-recall": KNOWLEDGE_RECALL,
-    "semantic-understanding": SEMANTIC_UNDERSTANDING,
-    "syntactic-understanding": SYNTACTIC_UNDERSTANDING,
-    "math-calculation": MATH_CALCULATION,
-    "inference": INFERENCE,
-    "logical-reasoning": LOGICAL_REASONING,
-    "decision-making": DECISION_MAKING,
-}
 QUESTIONS_A_TEMPLATE = {"train": 16, "validation": 11, "test": 11}
 
 
@@ -33,10 +23,31 @@ def built_in_questions(seed: int = 0) -> QuestionSet:
     sides = {}
     for split, count in QUESTIONS_A_TEMPLATE.items():
         side = []
-        for function, templates in TEMPLATES.items():
+        for function, templates in all_templates().items():
             for name, template in templates[split].items():
                 drafts = template.draw(count, split, random.Random(f"{seed} {function} {name}"))
                 side += [Question(function, name, **vars(draft)) for draft in drafts]
         random.Random(f"{seed} {split}").shuffle(side)
         sides[split] = tuple(side)
     return QuestionSet("built-in", sides["train"], sides["validation"], sides["test"])
+
+
+@cache
+def all_templates() -> dict[str, Templates]:
+    """The templates of every function. Each has a file beside this one, which says how it is written."""
+    return {function: _read(Path(__file__).parent / f"{function}.toml") for function in FUNCTIONS}
+
+
+def _read(path: Path) -> Templates:
+    splits = tomllib.loads(path.read_text("utf-8"))
+    return {split: {name: _template(fields) for name, fields in named.items()} for split, named in splits.items()}
+
+
+def _template(fields: dict[str, Any]) -> Template:
+    match fields:
+        case {"ask": ask, "steps": steps, "numbers": numbers}:
+            return Sum(ask, steps, tuple(range(first, last + 1, *step) for first, last, *step in numbers))
+        case {"rows": _}:
+            return Table(**fields)
+        case _:
+            return Story(**fields)

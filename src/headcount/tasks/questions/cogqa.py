@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...errors import HeadcountError
+from ...core.errors import HeadcountError
 from .question import FUNCTIONS, Question, QuestionSet, function_name
 
 LAYOUT = "records with 'question' and 'generated', as a JSON list or one a line"

@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import HeadcountError
 from ...models import Model
 from .question import Question
 
@@ -34,10 +33,8 @@ def prompt_text(model: Model, question: Question) -> str:
         return f"{shots}Question: {question.text}\nAnswer:"
     turn = [{"role": "user", "content": f"{question.text} {SHORT}"}]
     # Models that think aloud first are asked not to; templates that know nothing of it take no notice.
-    chat: str = model.tokenizer.apply_chat_template(
-        turn, add_generation_prompt=True, tokenize=False, enable_thinking=False
-    )
-    return chat
+    tokenizer = model.require_tokenizer()
+    return str(tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False, enable_thinking=False))
 
 
 def answer_places(model: Model, question: Question) -> list[int]:
@@ -67,14 +64,9 @@ def _encoded(model: Model, text: str, **asked: Any) -> dict[str, Any]:
     """A chat template has written the special tokens out; without one the tokenizer adds those that begin a text."""
     if not _chats(model):
         ids = model.encode(text)
-        return {**(model.tokenizer(text, **asked) if asked else {}), "input_ids": ids}
-    return {**model.tokenizer(text, add_special_tokens=False, **asked)}
+        return {**(model.require_tokenizer()(text, **asked) if asked else {}), "input_ids": ids}
+    return {**model.require_tokenizer()(text, add_special_tokens=False, **asked)}
 
 
 def _chats(model: Model) -> bool:
-    if model.tokenizer is None:
-        raise HeadcountError(
-            f"{model.name} was loaded without a tokenizer, and questions are texts."
-            " Pass it: headcount.load(module, tokenizer=tokenizer)."
-        )
-    return bool(getattr(model.tokenizer, "chat_template", None))
+    return bool(getattr(model.require_tokenizer(), "chat_template", None))

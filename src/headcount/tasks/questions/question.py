@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 
-from ...errors import HeadcountError, did_you_mean
+from ...core.errors import HeadcountError, did_you_mean
 
 FUNCTIONS = (
     "retrieval", "knowledge-recall", "semantic-understanding", "syntactic-understanding", "math-calculation",

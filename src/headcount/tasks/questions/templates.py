@@ -2,48 +2,16 @@
 
 import random
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from operator import add, floordiv, mul, sub
+from pathlib import Path
 from typing import Protocol
 
-# What the slots of stories are filled with. Of every five words three are for train, one is for validation and one for
-# test. No word begins with a vowel where "a" may stand in front of it.
-WORDS = {
-    "name": """
-Anna Ben Clara David Emma, Frank Grace Henry Ivy Jack, Kate Leo Mary Nick Olivia, Paul Rosa Sam Tina Victor,
-Alice Bob Carol Daniel Ella, George Helen Ian Julia Kevin, Laura Martin Nina Oscar Peter, Rita Simon Tom Vera Walter,
-Lucy Max Nora Adam Sofia
-""",
-    "town": """
-Boston Denver Dallas Chicago Miami, Paris London Rome Madrid Vienna, Oslo Dublin Lisbon Athens Berlin,
-Cairo Lima Delhi Tokyo Sydney
-""",
-    "thing": """
-bag ball book cup key, hat lamp coin ring map, clock candle spoon vase shirt, bottle basket pillow ticket notebook
-""",
-    "room": """
-kitchen garage bedroom cellar garden, bathroom hallway barn library shed, nursery pantry stable workshop basement
-""",
-    "pet": "dog cat horse rabbit parrot, cow duck goat pig sheep, turtle hamster pony goose donkey",
-    "job": """
-teacher doctor baker farmer nurse, pilot singer lawyer dentist plumber, painter writer driver butcher waiter,
-tailor gardener carpenter judge sailor
-""",
-    "ride": "bus train taxi tram ferry, bike boat plane car subway, scooter van truck motorbike helicopter",
-    "trait": "tall rich kind happy brave, clever funny shy tired hungry, strong polite lazy honest busy",
-    "look": "small big heavy old new, cheap wet clean ugly pretty, dry dusty tiny dirty strange",
-    "verb": "found dropped sold hid moved, bought carried lost lifted kept, took wanted brought touched stole",
-}
-# The same for the slots of a single split, which gets all the words.
-WORDS_OF_ONE_SPLIT = {
-    "color": "red blue green yellow black white brown purple orange pink",
-    "cafe": "cafe bakery bistro kiosk restaurant canteen diner hotel",
-    "food": "soup pizza rice bread cheese cake pasta salad fish chicken",
-    "sport": "tennis soccer hockey golf chess basketball volleyball baseball rugby cricket",
-    "instrument": "piano violin cello flute trumpet guitar harp banjo clarinet",
-}
 SPLITS = {"train": (0, 1, 2), "validation": (3,), "test": (4,)}
+"""Which of every five words are for a split."""
 NUMBERS = range(2, 62)
 """What {number1}, {number2}, … stand for; dealt out to the splits like the words."""
 YES_OR_NO = ("yes", "no")
@@ -99,11 +67,11 @@ class Story:
     """A text with slots such as {name1} and {name2}, an arrow and the answer, written as in a table. The variants are
     set apart by bars and take turns. Sentences in square brackets, set apart by plus signs, come in random order."""
 
-    variants: str
+    text: str
     articles: bool = False
 
     def draw(self, count: int, split: str, rng: random.Random) -> list[Draft]:
-        variants = [" ".join(variant.split()) for variant in self.variants.split("|")]
+        variants = [" ".join(variant.split()) for variant in self.text.split("|")]
         found: dict[str, Draft] = {}
         while len(found) < count:
             turn, number = divmod(len(found), len(variants))
@@ -134,14 +102,18 @@ class Sum:
         return list(found.values())
 
 
+@cache
+def all_words() -> dict[str, dict[str, str]]:
+    """What slots are filled with: dealt-out to the splits or of-one-split -> kind -> words."""
+    return tomllib.loads((Path(__file__).parent / "words.toml").read_text("utf-8"))
+
+
 def pool(kind: str, split: str) -> list[str]:
     """The words of a kind that are for a split."""
-    if kind in WORDS_OF_ONE_SPLIT:
-        return WORDS_OF_ONE_SPLIT[kind].split()
-    if kind == "number":
-        words = [str(number) for number in NUMBERS]
-    else:
-        words = [word for row in WORDS[kind].split(",") for word in row.split()]
+    dealt_out, of_one_split = all_words()["dealt-out"], all_words()["of-one-split"]
+    if kind in of_one_split:
+        return of_one_split[kind].split()
+    words = [str(number) for number in NUMBERS] if kind == "number" else dealt_out[kind].replace(",", " ").split()
     return [word for place, word in enumerate(words) if place % 5 in SPLITS[split]]
 
 

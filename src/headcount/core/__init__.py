@@ -1,0 +1,1 @@
+"""What every room stands on: errors, files, the cache, progress, provenance, registries, typed settings. No torch."""

@@ -1,0 +1,105 @@
+"""The user's cache folder, and in it the results of finished steps, each in a folder named by its key.
+
+steps/KEY/step.json        what the step was: everything that its result depends on
+steps/KEY/...              the result, as it saves itself
+"""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar
+
+from platformdirs import user_cache_path
+
+from .errors import HeadcountError
+from .files import write_file, write_folder
+
+DESCRIPTION = "step.json"
+
+
+class Result(Protocol):
+    def save(self, folder: str | Path) -> Path: ...
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self: ...
+
+
+R = TypeVar("R", bound=Result)
+
+
+def cache_folder() -> Path:
+    """Where converted models and finished steps are kept: $HEADCOUNT_CACHE, else the platform's cache folder."""
+    own = os.environ.get("HEADCOUNT_CACHE")
+    return Path(own).expanduser() if own else user_cache_path("headcount", appauthor=False)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A finished step on disk."""
+
+    key: str
+    folder: Path
+    label: str
+    bytes: int
+    age: float
+    """Seconds since it was written."""
+
+
+class Store:
+    """Results of steps by their keys."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or cache_folder() / "steps"
+
+    def has(self, key: str) -> bool:
+        return (self.folder / key / DESCRIPTION).is_file()
+
+    def find(self, key: str, kind: type[R]) -> R | None:
+        """The result, if it is there and whole; a damaged one is computed again."""
+        if not self.has(key):
+            return None
+        try:
+            return kind.load(self.folder / key)
+        except HeadcountError:
+            return None
+
+    def keep(self, key: str, result: R, description: dict[str, Any]) -> R:
+        """Keep a result, which appears whole or not at all, and give it back as it will be found."""
+        with write_folder(self.folder / key) as unfinished:
+            result.save(unfinished)
+            write_file(unfinished / DESCRIPTION, json.dumps(description, indent=1, sort_keys=True) + "\n")
+        try:
+            return type(result).load(self.folder / key)
+        except HeadcountError:
+            return result  # Another process is just putting the same one there.
+
+    def description(self, key: str) -> dict[str, Any]:
+        """What a finished step was; `key` may be its beginning."""
+        found = [entry for entry in self.entries() if entry.key.startswith(key)]
+        if len(found) != 1:
+            raise HeadcountError(f"{len(found) or 'No'} finished steps have a key that begins with {key!r}.")
+        facts: dict[str, Any] = json.loads((found[0].folder / DESCRIPTION).read_text(encoding="utf-8"))
+        return facts
+
+    def entries(self) -> Iterator[Entry]:
+        """Finished steps, the oldest first."""
+        places = [path.parent for path in self.folder.glob(f"*/{DESCRIPTION}")]
+        for place in sorted(places, key=lambda place: place.stat().st_mtime):
+            facts = json.loads((place / DESCRIPTION).read_text(encoding="utf-8"))
+            age = time.time() - place.stat().st_mtime
+            yield Entry(place.name, place, str(facts.get("label", "")), folder_bytes(place), age)
+
+    def clean(self, older_than: float = 0.0) -> tuple[int, int]:
+        """Remove steps that are older than some seconds; how many, and their bytes."""
+        removed = [entry for entry in self.entries() if entry.age >= older_than]
+        for entry in removed:
+            shutil.rmtree(entry.folder, ignore_errors=True)
+        return len(removed), sum(entry.bytes for entry in removed)
+
+
+def folder_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -1,0 +1,70 @@
+"""Things known by a name: those of the package, those that a program adds, and those of other installed packages.
+
+A package of anybody's declares an entry point, and the command line sees it:
+
+    [project.entry-points."headcount.methods"]
+    mine = "my_package:METHOD"
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar, cast
+
+from .errors import HeadcountError, did_you_mean, in_short
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """Name -> thing, in the order in which they became known."""
+
+    def __init__(self, what: str, group: str, built_in: Mapping[str, T]) -> None:
+        self.what, self.group = what, group
+        self._own = dict(built_in)
+        self._plugins: dict[str, EntryPoint] | None = None
+
+    def add(self, name: str, thing: T) -> T:
+        self._own[name] = thing
+        return thing
+
+    def named(self, name: str) -> T:
+        """The thing of a name, or an error with the nearest one."""
+        if name not in self:
+            raise HeadcountError(f"There is no {self.what} {name!r}.{did_you_mean(name, self)}")
+        return self[name]
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._own:
+            self._own[name] = self._loaded(self.plugins()[name])
+        return self._own[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in self.plugins()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self._own, *self.plugins()]))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def plugins(self) -> dict[str, EntryPoint]:
+        """What installed packages offer, looked up once and imported only when asked for."""
+        if self._plugins is None:
+            self._plugins = {point.name: point for point in entry_points(group=self.group)}
+        return self._plugins
+
+    def _loaded(self, point: EntryPoint) -> T:
+        try:
+            return cast(T, point.load())
+        except Exception as error:  # somebody else's module may raise anything
+            raise HeadcountError(
+                f"The {self.what} {point.name!r} of the package {point.dist.name if point.dist else '?'} cannot be"
+                f" loaded ({point.value}): {in_short(error)}"
+            ) from error
+
+
+def resolve(target: str) -> object:
+    """The object behind 'package.module:name', imported now."""
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)

@@ -1,0 +1,115 @@
+"""How results are kept: arrays as safetensors, facts as JSON, tables as CSV. Nothing that runs code when it is read."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load as parse_arrays
+from safetensors.numpy import save as serialise_arrays
+
+from .errors import HeadcountError, in_short
+from .files import writable_folder, write_file
+
+if TYPE_CHECKING:
+    import pandas
+
+Cell = str | int | float | None
+Row = dict[str, Cell]
+Floats = NDArray[np.float64]
+
+
+class Saved:
+    """A dataclass that can be saved into a folder and loaded again.
+
+    Fields that hold an array, or a dict of arrays, go to `FILE.safetensors`, all others to `FILE.json`; what is read is
+    checked against the types of the fields, to the leaves.
+    """
+
+    FILE: ClassVar[str]
+
+    def save(self, folder: str | Path) -> Path:
+        """Write two files into a folder, the JSON last, so that its presence says that both are whole."""
+        place = writable_folder(Path(folder))
+        arrays: dict[str, NDArray[Any]] = {}
+        facts: dict[str, Any] = {}
+        for name, (kind, adapter) in _plan(cast(Any, type(self))).items():
+            value = getattr(self, name)
+            if kind == "array":
+                arrays[name] = np.ascontiguousarray(value)
+            elif kind == "arrays":
+                arrays |= {f"{name}/{key}": np.ascontiguousarray(array) for key, array in value.items()}
+                facts[name] = list(value)
+            else:
+                facts[name] = adapter.dump_python(value, mode="json")
+        write_file(place / f"{self.FILE}.safetensors", serialise_arrays(arrays))
+        write_file(place / f"{self.FILE}.json", json.dumps(facts, indent=1, sort_keys=True) + "\n")
+        return place
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """What `save` wrote, or an error that says what is wrong with it."""
+        place, found = Path(folder), dict[str, Any]()
+        try:
+            facts = json.loads((place / f"{cls.FILE}.json").read_text(encoding="utf-8"))
+            arrays = parse_arrays((place / f"{cls.FILE}.safetensors").read_bytes())
+            for name, (kind, adapter) in _plan(cast(Any, cls)).items():
+                if kind == "array":
+                    found[name] = arrays[name]
+                elif kind == "arrays":
+                    found[name] = {key: arrays[f"{name}/{key}"] for key in adapter.validate_python(facts[name])}
+                else:
+                    found[name] = adapter.validate_python(facts[name])
+            return cls(**found)
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError, ValidationError) as error:
+            raise HeadcountError(
+                f"The folder {place} holds no whole {cls.FILE}.json and {cls.FILE}.safetensors: {in_short(error)}"
+            ) from error
+
+
+@cache
+def _plan(cls: Any) -> dict[str, tuple[str, TypeAdapter[Any]]]:
+    """Field -> how it is kept."""
+    hints, plan = get_type_hints(cls), {}
+    for field in fields(cls):
+        hint = hints[field.name]
+        if get_origin(hint) is np.ndarray:
+            plan[field.name] = "array", TypeAdapter(Any)
+        elif get_origin(hint) is dict and get_origin(get_args(hint)[1]) is np.ndarray:
+            plan[field.name] = "arrays", TypeAdapter(list[get_args(hint)[0]])  # type: ignore[misc, arg-type]
+        else:
+            plan[field.name] = "facts", TypeAdapter(hint)
+    return plan
+
+
+class Tabled:
+    """A result with `rows`."""
+
+    def rows(self) -> list[Row]:
+        raise NotImplementedError
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """A pandas DataFrame of `rows`."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise HeadcountError("A frame needs pandas: pip install 'headcount[frames]'") from error
+        return pandas.DataFrame(self.rows())
+
+
+def csv_text(rows: Sequence[Row]) -> str:
+    """A table with the keys of its first row as header; numbers to 6 digits, enough to plot and stable to compare."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:  # adding 0.0 turns -0.0 into 0
+        writer.writerow({key: f"{v + 0.0:.6g}" if isinstance(v, float) else v for key, v in row.items()})
+    return out.getvalue()

@@ -1,0 +1,120 @@
+"""Settings that are declared once, as typed classes: the checks of a TOML, the options of the command line and the
+schema for editors all come from them."""
+
+from collections.abc import Callable, Mapping
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from .errors import HeadcountError, did_you_mean
+
+T = TypeVar("T")
+Listed = Annotated[tuple[T, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
+"""A list of a TOML."""
+BOUNDS = {"gt": "above {}", "ge": "at least {}", "lt": "below {}", "le": "not above {}"}
+
+
+class Settings(BaseModel):
+    """Frozen, strict about types, and closed: a key that is not known is refused with the nearest one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+    def __init__(self, **values: object) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise HeadcountError(sentence(type(self), error.errors()[0])) from error
+
+    @classmethod
+    def check_table(cls, values: Mapping[str, object], place: str) -> None:
+        """Refuse what is wrong with one table of a TOML, and say where it stands; other keys may be given elsewhere."""
+        try:
+            cls(**values)
+        except HeadcountError as error:
+            cause = error.__cause__
+            if not isinstance(cause, ValidationError):
+                raise HeadcountError(f"{place}: {error}") from error
+            for each in cause.errors():
+                if each["type"] != "missing":
+                    raise HeadcountError(f"{place}: {sentence(cls, each)}") from error
+
+    def changed(self, **values: object) -> Self:
+        """A copy with other values, checked again."""
+        return type(self)(**{**dict(self), **values})
+
+    def facts(self) -> dict[str, Any]:
+        """For JSON."""
+        return self.model_dump(mode="json")
+
+
+def sentence(cls: type[BaseModel], error: ErrorDetails) -> str:
+    """What was wanted of a key, and what came."""
+    key = str(error["loc"][0]) if error["loc"] else ""
+    field, came = cls.model_fields.get(key), error["input"]
+    match error["type"]:
+        case "extra_forbidden":
+            return f"unknown key {key!r}.{did_you_mean(key, cls.model_fields)}"
+        case "missing":
+            return f"{key} is missing."
+        case "literal_error" if isinstance(came, str):
+            known = literals(field.annotation if field else None)
+            return f"{key} cannot be {came!r}.{did_you_mean(str(came), known)}"
+        case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
+            return f"{key} must be {_range(field)}; this is {came}."
+        case "value_error":
+            words = str(error["ctx"]["error"]) if "ctx" in error else error["msg"]
+            return f"{key} {words}" if key and not words[:1].isupper() else words
+        case _:
+            return f"{key} must be {wanted(field.annotation if field else None)}; this is {_whole(cls, error)!r}."
+
+
+def wanted(hint: object) -> str:
+    """A type as a user would say it."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return wanted(inner[0])
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(wanted(part) for part in inner if part is not NoneType))
+    if origin is tuple:
+        many = {"a text": "texts", "a whole number": "whole numbers", "a number": "numbers"}
+        return f"a list of {many.get(wanted(inner[0]), 'texts')}"
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, inner))
+    plain = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+    return plain.get(hint, str(hint))  # type: ignore[call-overload, no-any-return]
+
+
+def literals(hint: object) -> list[str]:
+    """All words that a type allows, wherever they stand in it."""
+    if get_origin(hint) is Literal:
+        return [str(word) for word in get_args(hint)]
+    return [word for part in get_args(hint) for word in literals(part)]
+
+
+def _range(field: FieldInfo | None) -> str:
+    bounds = [
+        words.format(f"{getattr(rule, name):g}")
+        for rule in (field.metadata if field else ())
+        for name, words in BOUNDS.items()
+        if getattr(rule, name, None) is not None
+    ]
+    return " and ".join(bounds)
+
+
+def _whole(cls: type[BaseModel], error: ErrorDetails) -> object:
+    """What came for the key; of a list, the entry that is wrong."""
+    return error["input"]
+
+
+def check(rule: Callable[[T], bool], words: str) -> Callable[[T], T]:
+    """A rule of one's own for `AfterValidator`; `words` read on from the name of the key."""
+
+    def checked(value: T) -> T:
+        if not rule(value):
+            raise ValueError(f"{words}; this is {value!r}.")
+        return value
+
+    return checked

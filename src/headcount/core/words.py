@@ -1,0 +1,45 @@
+"""The closed vocabularies that settings, results and the command line share, each spelled in one place."""
+
+from typing import Literal, get_args
+
+Units = Literal["heads", "edges", "attention-edges"]
+"""What can be kept or removed."""
+Mode = Literal["keep", "mask"]
+ScoreOrder = Literal["absolute", "signed"]
+"""Orders that come from scores: the largest effect first, of either sign; or the most helpful first."""
+ChanceOrder = Literal["chance", "chance-matched"]
+"""Random orders; `chance-matched` takes as many units of each layer as the scores' own order does."""
+Role = Literal["facilitation", "irrelevance", "interference"]
+"""Orders that come from gates: heads that help, that do neither, that hurt."""
+CurveKind = Literal["explained", "change", "answers"]
+"""What a curve says: explained effect; change in log-probability by role; what is left of written answers."""
+
+Positions = Literal["all", "last", "generated"]
+"""Where a cut applies. `last`: at the last prompt token only. `generated`: from the last prompt token on, which is all
+that a generated answer depends on beyond the prompt's own values; where one token is predicted the two are the same."""
+WrittenPositions = Literal["generated", "all"]
+"""The same while a model writes. `generated`: the prompt is read by the whole model. `all`: the prompt too."""
+Readers = Literal["kv-heads", "query-heads"]
+"""Who reads keys and values: the model's KV heads, or every query head as if it had its own (as MIB counts)."""
+Grid = Literal["log", "linear", "quadratic", "all"]
+GateBase = Literal["plus", "ones"]
+"""The gates in which heads are ablated by role: G+ of the same fit, or all ones."""
+GateForm = Literal["logit", "log-prob"]
+GateGradient = Literal["expected", "relaxed"]
+Regulariser = Literal["linear", "log", "log-heads"]
+TokenChoice = Literal["first", "last", "mean", "surprisal"]
+"""Answer tokens at which heads are read."""
+
+UNITS: tuple[Units, ...] = get_args(Units)
+ROLES: tuple[Role, ...] = get_args(Role)
+SCORE_ORDERS: tuple[ScoreOrder, ...] = get_args(ScoreOrder)
+CHANCE_ORDERS: tuple[ChanceOrder, ...] = get_args(ChanceOrder)
+ORDERS: tuple[str, ...] = (*SCORE_ORDERS, *CHANCE_ORDERS)
+POSITIONS: tuple[Positions, ...] = get_args(Positions)
+READERS: tuple[Readers, ...] = get_args(Readers)
+GRIDS: tuple[Grid, ...] = get_args(Grid)
+
+
+def in_words(units: str) -> str:
+    """As prose has it: attention edges."""
+    return units.replace("-", " ")

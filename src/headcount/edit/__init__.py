@@ -1,0 +1,24 @@
+"""The one place where a model's activations are changed, always inside a `with` block.
+
+A head is (layer, head). Its value z, [batch, position, head size], is a slice of what enters the attention output
+projection. A cut leaves some heads alone and puts something else in the place of the others, or lets a share of them
+through: see `heads` for reading and replacing, `fills` for what takes their place, `cut` for cutting.
+"""
+
+from .cut import cut as cut
+from .cut import cut_heads as cut_heads
+from .cut import keep_mask as keep_mask
+from .cut import parse_head as parse_head
+from .fills import Fill as Fill
+from .fills import Filler as Filler
+from .fills import Filling as Filling
+from .fills import Side as Side
+from .fills import check_fill as check_fill
+from .fills import first_reached as first_reached
+from .fills import mean_head_values as mean_head_values
+from .heads import Head as Head
+from .heads import head_name as head_name
+from .heads import head_values as head_values
+from .heads import mix_inputs as mix_inputs
+from .heads import visit_heads as visit_heads
+from .push import push_heads as push_heads

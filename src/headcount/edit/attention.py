@@ -1,0 +1,62 @@
+"""What heads look at: their attention weights and values, read or mixed otherwise while a model runs."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..core.errors import HeadcountError
+from ..models import Model
+from ..models.attention import attending_by
+from ..models.gates import gated_weights, mixed, no_interface
+
+NAME = "headcount_attention_edges"
+VisitAttention = Callable[[int, Tensor, Tensor], Tensor]
+"""Layer, weights [row, head, query, key] and values [row, kv head, key, size] -> z [row, query, head, size]."""
+
+
+@contextmanager
+def visit_attention(model: Model, visit: VisitAttention) -> Iterator[None]:
+    """Let `visit` mix the values by the weights in every layer, while the block lasts."""
+    layer_of = {id(module): layer for layer, module in enumerate(model.anatomy.attentions)}
+    visited: set[int] = set()
+
+    def attention(
+        module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+    ) -> tuple[Tensor, Tensor]:
+        weights = gated_weights(module, query, key, attention_mask, **options)
+        visited.add(layer_of[id(module)])
+        return visit(layer_of[id(module)], weights, value), weights
+
+    try:
+        with attending_by(model, NAME, attention):
+            yield
+    except ValueError as error:
+        raise HeadcountError(no_interface(model, str(error))) from error
+    if len(visited) < model.n_layers:
+        raise HeadcountError(no_interface(model, f"{len(visited)} of its layers asked for the function"))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Of one run: weights and values of every layer."""
+
+    weights: list[Tensor]
+    values: list[Tensor]
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, model: Model, ids: Tensor) -> "Terms":
+        found = cls([], [])
+
+        def visit(layer: int, weights: Tensor, value: Tensor) -> Tensor:
+            found.weights.append(weights)
+            found.values.append(value)
+            return mixed(weights, value)
+
+        with visit_attention(model, visit):
+            model.run(ids)
+        return found

@@ -1,0 +1,125 @@
+"""Cutting heads: which are removed, what they carry instead, and at which positions."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from ..core.errors import HeadcountError, require_known
+from ..core.words import POSITIONS, Positions
+from ..models import Model
+from ..tasks.examples import Example
+from .fills import Fill, Filling, mean_head_values
+from .heads import Head, head_values, visit_heads
+
+
+@contextmanager
+def cut_heads(model: Model, keep: Tensor, filling: Filling, where: Tensor | Positions = "all") -> Iterator[None]:
+    """Remove heads while the block lasts.
+
+    **Arguments:**
+
+    - `keep`: [cut, layer, head], True for heads that are left alone; or gates g from 0 to 1, which let a head through
+      in part, g·z + (1 - g)·fill, and through which gradients flow. With several cuts, the rows of the batch that runs
+      inside the block are the same prompts once for each cut, cut by cut.
+    - `where`: positions at which the cut applies: a name, or a mask [pair, position].
+
+    Layers in which nothing is removed are not touched at all.
+    """
+    cuts = len(keep)
+    touched = [layer for layer in range(model.n_layers) if keep.requires_grad or not bool((keep[:, layer] == 1).all())]
+    calls = dict.fromkeys(touched, 0)
+
+    def visit(layer: int, z: Tensor) -> Tensor | None:
+        calls[layer] += 1
+        if where == "last" and calls[layer] > 1:
+            return None
+        z = z.unflatten(0, (cuts, -1))
+        kept = keep[:, layer].to(z.device if keep.dtype == torch.bool else z)[:, None, None, :, None]
+        if isinstance(where, Tensor):
+            kept = _kept_outside(where.to(z.device)[:, :, None, None], kept)
+        elif where != "all":
+            at_last = torch.arange(z.shape[2], device=z.device) == z.shape[2] - 1
+            kept = _kept_outside(at_last[:, None, None], kept)
+        if kept.dtype == torch.bool:
+            mixed = torch.where(kept, z, filling.of(layer, z).to(z.device))
+        elif filling.is_zero:
+            mixed = kept * z
+        else:
+            mixed = torch.lerp(filling.of(layer, z).to(z.device).expand_as(z), z, kept.expand_as(z))
+        return mixed.flatten(0, 1)
+
+    with visit_heads(model, visit, touched):
+        yield
+
+
+def _kept_outside(where: Tensor, kept: Tensor) -> Tensor:
+    """All of a head outside the positions of the cut."""
+    return kept | ~where if kept.dtype == torch.bool else torch.where(where, kept, 1.0)
+
+
+def parse_head(head: "Head | str") -> Head:
+    """(3, 5), or its name a3.h5."""
+    if isinstance(head, str) and (found := re.fullmatch(r"a(\d+)\.h(\d+)", head)):
+        return int(found[1]), int(found[2])
+    match head:
+        case (int(layer), int(number)):
+            return layer, number
+    raise HeadcountError(f"A head is (layer, head) or a name such as 'a3.h5'; this is {head!r}.")
+
+
+def keep_mask(model: Model, removed: "Iterable[Head | str]") -> Tensor:
+    """[layer, head], False for the heads that are removed."""
+    keep = torch.ones(model.n_layers, model.n_heads, dtype=torch.bool)
+    for layer, head in map(parse_head, removed):
+        if not (0 <= layer < model.n_layers and 0 <= head < model.n_heads):
+            raise HeadcountError(
+                f"{model.name} has {model.n_layers} layers of {model.n_heads} heads, counted from 0;"
+                f" there is no head ({layer}, {head})."
+            )
+        keep[layer, head] = False
+    return keep
+
+
+@contextmanager
+def cut(
+    model: Model, heads: "Iterable[Head | str]", fill: "str | Fill" = "zero", *, positions: Positions = "all",
+    other: Tensor | None = None, reference: Sequence[Example] = (),
+) -> Iterator[None]:  # fmt: skip
+    """Remove heads from a model for experiments of your own, also around `model.hf.generate`.
+
+    **Arguments:**
+
+    - `heads`: (layer, head), counted from 0, or names as a curve's ranking has them (`a3.h5`).
+    - `fill`: what they carry instead.
+    - `positions`: `all`, `last`, `generated`; prompts must then be unpadded or padded on the left.
+    - `other`: for the fill `counterfactual`, the token ids of the other prompts, as long as the ones that run.
+    - `reference`: for `mean-global`, the pairs over which the mean is taken.
+
+    ```python
+    with hc.cut(model, [(3, 1), (5, 0)], "scale(0.001)", positions="generated"):
+        model.hf.generate(**inputs)
+    ```
+    """
+    fill = Fill.parse(fill)
+    require_known(positions, POSITIONS, "positions")
+    filling = Filling(scale=fill.scale)
+    if fill.kind == "counterfactual":
+        if other is None:
+            raise HeadcountError(
+                "The fill 'counterfactual' needs the token ids of the other prompts: cut(..., other=ids)."
+            )
+        filling = Filling(head_values(model, other.to(model.device)))
+    elif fill.kind == "mean-global":
+        if not reference:
+            raise HeadcountError("The fill 'mean-global' needs pairs to average over: cut(..., reference=task.train).")
+        longest = max(len(example.ids) for example in reference)
+        filling = Filling(mean_head_values(model, reference, longest, "clean", by_position=False))
+    elif fill.kind in ("mean", "resample"):
+        raise HeadcountError(
+            f"The fill {fill} needs to know which prompts run; use headcount.sweep, headcount.score or 'mean-global'."
+        )
+    with cut_heads(model, keep_mask(model, heads)[None], filling, positions):
+        yield

@@ -1,0 +1,187 @@
+"""What fills the hole that a removed head leaves: nothing (`zero`), its mean, what it carries on another prompt
+(`counterfactual`, `resample`), or a share of itself (`scale(eps)`)."""
+
+import math
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from ..core.errors import HeadcountError
+from ..models import Model
+from ..tasks.batches import Batch, batches, collate
+from ..tasks.examples import Example, Pair, pairs_only
+from .heads import head_values
+
+Side = Literal["clean", "corrupt"]
+
+
+@dataclass(frozen=True)
+class Fill:
+    """What a removed head carries. Write it as text: `zero`, `mean`, `mean-global`, `counterfactual`, `resample`,
+    `scale(0.1)`."""
+
+    kind: str
+    scale: float = 0.0
+
+    KINDS = ("zero", "mean", "mean-global", "counterfactual", "resample", "scale(eps)")
+
+    @classmethod
+    def parse(cls, text: "str | Fill") -> "Fill":
+        if isinstance(text, Fill):
+            return text
+        text = str(text)
+        if found := re.fullmatch(r"scale\((.+)\)", text):
+            try:
+                share = float(found[1])
+            except ValueError:
+                share = math.nan
+            if math.isfinite(share):
+                return cls("scale", share)
+        elif text in cls.KINDS:
+            return cls(text)
+        raise HeadcountError(f"There is no fill {text!r}. Known: {', '.join(cls.KINDS)}, for example scale(0.1).")
+
+    def __str__(self) -> str:
+        return f"scale({self.scale:g})" if self.kind == "scale" else self.kind
+
+    @property
+    def needs_reference(self) -> bool:
+        """True where the fill is an average over a set of prompts."""
+        return self.kind.startswith("mean")
+
+
+def check_fill(fill: "Fill | str", examples: Sequence[Example]) -> Fill:
+    """The fill, where these examples have the other prompts that it may need."""
+    fill = Fill.parse(fill)
+    if fill.kind in ("counterfactual", "resample"):
+        pairs_only(examples, f"The fill {fill}")
+    return fill
+
+
+@dataclass(frozen=True)
+class Filling:
+    """A fill made ready for one batch: stored values, one tensor a layer, or a share of the head's own value."""
+
+    values: tuple[Tensor, ...] | None = None
+    scale: float = 0.0
+
+    def of(self, layer: int, z: Tensor) -> Tensor:
+        """What a removed head carries; broadcasts to z, [cut, pair, position, head, head size]."""
+        return z * self.scale if self.values is None else self.values[layer]
+
+    @property
+    def is_zero(self) -> bool:
+        return self.values is None and self.scale == 0
+
+    def by_row(self) -> "Filling":
+        """The same for a batch in which every row is a cut of its own."""
+        if self.values is None:
+            return self
+        return replace(self, values=tuple(v.unsqueeze(1) if v.dim() == 4 else v for v in self.values))
+
+    def from_position(self, start: int) -> "Filling":
+        """The same for a run that begins at a later position."""
+        if self.values is None or start == 0:
+            return self
+        return replace(self, values=tuple(v[..., start:, :, :] if v.shape[-3] > 1 else v for v in self.values))
+
+
+@dataclass(frozen=True)
+class Filler:
+    """Makes the filling of each batch: runs the donor prompts, or looks up the means."""
+
+    fill: Fill
+    side: Side = "clean"
+    """The prompts that the cut model runs on; `counterfactual` fills from the other side."""
+    examples: Sequence[Example] = ()
+    """All examples of the measurement, from which `resample` draws donors."""
+    means: tuple[Tensor, ...] | None = field(default=None, repr=False)
+    """One tensor a layer: [position, head, head size], or [1, head, head size] for the mean over positions too."""
+    seed: int = 0
+
+    @classmethod
+    def prepare(
+        cls, model: Model, fill: "Fill | str", *, examples: Sequence[Example], reference: Sequence[Example],
+        side: Side = "clean", seed: int = 0, max_tokens: int = 2048,
+    ) -> "Filler":  # fmt: skip
+        """`reference`: the prompts that `mean` averages over (the train split, when a curve is measured on test)."""
+        fill = check_fill(fill, examples)
+        means = None
+        if fill.needs_reference:
+            longest = max(len(example.ids) for example in (*examples, *reference))
+            means = mean_head_values(model, reference, longest, side, fill.kind == "mean", max_tokens)
+        return cls(fill, side, tuple(examples), means, seed)
+
+    def filling(self, model: Model, indices: Sequence[int], batch: Batch) -> Filling:
+        match self.fill.kind:
+            case "zero" | "scale":
+                return Filling(scale=self.fill.scale)
+            case "counterfactual":
+                return Filling(head_values(model, batch.corrupt if self.side == "clean" else batch.clean))
+            case "resample":
+                return Filling(head_values(model, self._donors(indices, batch)))
+            case _:
+                assert self.means is not None
+                return Filling(tuple(mean[: batch.length] if len(mean) > 1 else mean for mean in self.means))
+
+    def opposite(self) -> "Filler":
+        """The same for a run on the other side of the pairs."""
+        return replace(self, side="corrupt" if self.side == "clean" else "clean")
+
+    def _donors(self, indices: Sequence[int], batch: Batch) -> Tensor:
+        """For each pair another prompt of the same length from the same side, chosen at random; where there is none,
+        the pair's own counterfactual."""
+        pairs = pairs_only(self.examples, "The fill resample")
+        donors = []
+        for index in indices:
+            own = pairs[index]
+            others = [p for i, p in enumerate(pairs) if i != index and len(p.clean) == len(own.clean)]
+            chosen = random.Random(f"{self.seed} {index}").choice(others) if others else None
+            donors.append(Pair(own.corrupt, own.clean, own.answers, own.wrongs) if chosen is None else chosen)
+        turned = collate(donors, batch.clean.device)
+        ids = turned.clean if self.side == "clean" else turned.corrupt
+        return nn.functional.pad(ids, (0, batch.length - ids.shape[1]))
+
+
+def mean_head_values(
+    model: Model, examples: Sequence[Example], length: int, side: Side, by_position: bool, max_tokens: int = 2048
+) -> tuple[Tensor, ...]:
+    """Mean of z over prompts: for each position (counted from the start), or over all real positions together.
+
+    A position that no reference prompt reaches gets the mean over all positions.
+    """
+    sums: list[Tensor] = []
+    count = torch.zeros(length, 1, 1, dtype=torch.float64)
+    for _, batch in batches(examples, model.device, max_tokens):
+        values = head_values(model, batch.clean if side == "clean" else batch.corrupt)
+        real = batch.real()
+        count[: batch.length] += real.sum(0).cpu()[:, None, None]
+        for layer, z in enumerate(values):
+            if layer == len(sums):
+                sums.append(torch.zeros(length, *z.shape[2:], dtype=torch.float64))
+            wide = torch.promote_types(z.dtype, torch.float32)
+            total = torch.where(real.to(z.device)[..., None, None], z, 0).sum(0, dtype=wide)
+            sums[layer][: batch.length] += total.cpu().double()
+    means = []
+    for total in sums:
+        overall = total.sum(0, keepdim=True) / count.sum()
+        mean = torch.where(count > 0, total / count.clamp(min=1), overall) if by_position else overall
+        means.append(mean.to(device=model.device, dtype=values[0].dtype))
+    return tuple(means)
+
+
+def first_reached(batch: Batch, fill: Fill, where: Tensor | None) -> int:
+    """The first position at which any cut of these pairs can change anything.
+
+    Before the first token in which the two prompts of a pair differ, every head carries the same in both runs, so a
+    counterfactual fill changes nothing there, and what comes before never depends on what comes after.
+    """
+    reached = torch.ones_like(batch.clean, dtype=torch.bool) if where is None else where
+    if fill.kind == "counterfactual":
+        reached = reached & (batch.clean != batch.corrupt).int().cummax(1).values.bool()
+    return int(reached.int().argmax(1).min())

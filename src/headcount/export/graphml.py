@@ -1,0 +1,18 @@
+"""GraphML for networkx and Gephi: a node a component, an edge for each role, with its score.
+
+Query heads that share a KV head each get its edges, as in `Circuit.by_query_head`.
+"""
+
+import networkx as nx
+
+from ..rank.circuit import Circuit
+
+
+def graphml(circuit: Circuit) -> str:
+    wide = circuit.by_query_head()
+    graph = nx.MultiDiGraph(id=f"{circuit.model} {circuit.task}")
+    for name in wide.nodes:
+        graph.add_node(name, layer=circuit.layer_of(name))
+    for number, edge in enumerate(wide.edges()):
+        graph.add_edge(edge.writer, edge.node, key=f"e{number}", role=edge.role, score=edge.score)
+    return "\n".join(nx.generate_graphml(graph, named_key_ids=True, edge_id_from_attribute=None)) + "\n"

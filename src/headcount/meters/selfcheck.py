@@ -1,0 +1,131 @@
+"""`headcount check MODEL`: does headcount do on this model what it says? One verdict a line."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ..edit import Filling, cut_heads, head_values, visit_heads
+from ..models import Model
+from ..models.wiring import has_edges
+from ..tasks.examples import Pair
+from .circuits import CircuitMeter
+
+LENGTH = 12
+
+
+@dataclass(frozen=True)
+class Verdict:
+    name: str
+    passed: bool
+    detail: str
+
+
+def check(model: Model) -> Iterator[Verdict]:
+    """Try headcount out on a model, on random tokens: verdicts as they come.
+
+    Needs no tokenizer and leaves the model as it was.
+    """
+    clean, corrupt = _prompts(model)
+    hooks = _hook_count(model.hf)
+    checks: list[Callable[[Model, Tensor, Tensor], tuple[bool, str]]] = [
+        _same_logits, _same_last_logits, _all_from_other_run, _zero_is_zeroed_weight, _prefix_is_reused,
+    ]  # fmt: skip
+    if has_edges(model):
+        checks.append(_edges_end_where_they_should)
+    for test in checks:
+        title = (test.__doc__ or "").strip()
+        try:
+            with torch.no_grad():
+                passed, detail = test(model, clean, corrupt)
+        except Exception as error:  # A self-test reports whatever goes wrong, as a verdict.
+            passed, detail = False, f"{type(error).__name__}: {error}"
+        yield Verdict(title, passed, detail)
+    left = _hook_count(model.hf) - hooks
+    yield Verdict("no hook is left behind", left == 0, f"{left} left")
+
+
+def _prompts(model: Model) -> tuple[Tensor, Tensor]:
+    """Random prompts and counterfactuals that differ in the middle, so that both ends can be compared."""
+    generator = torch.Generator().manual_seed(0)
+    size = model.hf.config.get_text_config().vocab_size
+    clean = torch.randint(size, (3, LENGTH), generator=generator)
+    corrupt = clean.clone()
+    corrupt[:, 4:7] = torch.randint(size, (3, 3), generator=generator)
+    return clean.to(model.device), corrupt.to(model.device)
+
+
+def _same_logits(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[bool, str]:
+    """with no cut, logits are bit-identical to Hugging Face"""
+    plain = model.hf(input_ids=clean, use_cache=False).logits
+    with visit_heads(model, lambda layer, z: z):
+        seen = model.logits(clean)
+    return torch.equal(plain, seen), f"largest difference {_gap(plain, seen):.1e}"
+
+
+def _same_last_logits(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[bool, str]:
+    """logits of the answer position alone equal those of the whole pass"""
+    last = torch.tensor([LENGTH - 1, LENGTH - 3, LENGTH - 1], device=clean.device)
+    plain = model.logits(clean)[torch.arange(3, device=clean.device), last]
+    return _close(plain, model.last_logits(clean, last))
+
+
+def _all_from_other_run(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[bool, str]:
+    """with every head from the counterfactual run, positions with the same token give that run's logits"""
+    nothing_kept = torch.zeros(1, model.n_layers, model.n_heads, dtype=torch.bool)
+    with cut_heads(model, nothing_kept, Filling(head_values(model, corrupt))):
+        mixed = model.logits(clean)
+    same = clean == corrupt
+    return _close(model.logits(corrupt)[same], mixed[same])
+
+
+def _zero_is_zeroed_weight(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[bool, str]:
+    """a head removed with zeros equals the model with that head's output weights set to zero"""
+    layer, head = model.n_layers // 2, model.n_heads - 1
+    keep = torch.ones(1, model.n_layers, model.n_heads, dtype=torch.bool)
+    keep[0, layer, head] = False
+    with cut_heads(model, keep, Filling()):
+        cut = model.logits(clean)
+    weight = model.anatomy.out_weight(layer)[head]  # a view, so that writing to it writes to the model
+    before = weight.clone()
+    weight.zero_()
+    try:
+        zeroed = model.logits(clean)
+    finally:
+        weight.copy_(before)
+    return _close(zeroed, cut)
+
+
+def _prefix_is_reused(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[bool, str]:
+    """a run behind a shared prefix gives the logits of the whole run"""
+    last = torch.full((3,), LENGTH - 1, device=clean.device)
+    prefix = model.repeated_prefix(model.read_prefix(clean[:, :4]), 1)
+    return _close(model.last_logits(clean, last), model.last_logits(clean[:, 4:], last - 4, prefix))
+
+
+def _edges_end_where_they_should(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[bool, str]:
+    """with all edges kept the clean run is back, with none the counterfactual run"""
+    pairs = [
+        Pair(tuple(a), tuple(b), (1,), (2,)) for a, b in zip(clean.tolist(), corrupt.tolist(), strict=True)
+    ]  # fmt: skip
+    meter = CircuitMeter(model, pairs)
+    every = torch.from_numpy(meter.wiring.graph.real)
+    found = torch.from_numpy(meter.measure(torch.stack([every, torch.zeros_like(every)]))["logit_diff"])
+    logits = torch.stack([model.logits(ids)[:, -1] for ids in (clean, corrupt)])
+    return _close((logits[..., 1] - logits[..., 2]).cpu(), found.to(logits.dtype))
+
+
+def _close(wanted: Tensor, got: Tensor) -> tuple[bool, str]:
+    """Equal up to rounding: relative to the largest logit, a few hundred units in the last place."""
+    gap = _gap(wanted, got)
+    allowed = 300 * torch.finfo(wanted.dtype).eps * max(float(wanted.abs().max()), 1.0)
+    return gap <= allowed, f"largest difference {gap:.1e}, allowed {allowed:.1e}"
+
+
+def _gap(a: Tensor, b: Tensor) -> float:
+    return float((a - b).abs().max())
+
+
+def _hook_count(hf: nn.Module) -> int:
+    return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in hf.modules())

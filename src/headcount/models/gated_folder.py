@@ -1,0 +1,139 @@
+"""A sparse model on disk: an adapter for a dense base, or whole weights, and the gates beside.
+
+sparse.json           form of the gates, the base with its fingerprint, how the model was made and evaluated
+gates.safetensors     the offset of every head, [layer, head]
+adapter_model.safetensors, adapter_config.json      as peft writes them, or
+model.safetensors, config.json, tokenizer files     as transformers writes them (dense, if loaded without gates)
+"""
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ..core.errors import HeadcountError
+from ..core.words import GateForm
+from .anatomy import find_anatomy
+from .gates import CLASSES, Gates, add_gates
+from .model import Model
+
+SAME_NORM = 1e-3
+"""Half precision moves a tensor's norm by some 1e-5, bfloat16 by 1e-4; other weights by more."""
+FACTS, GATES, ADAPTER = "sparse.json", "gates.safetensors", "adapter_model.safetensors"
+
+
+@dataclass(frozen=True)
+class SparseFacts:
+    """What stands in sparse.json."""
+
+    form: GateForm | None
+    """None for a dense control."""
+    sharpness: float
+    base: str
+    """Name, folder or hub id of the dense model."""
+    base_fingerprint: str
+    base_dtype: str = "torch.float32"
+    base_norms: list[float] = field(default_factory=list)
+    """Of its tensors, by which it is known again in another precision."""
+    made: dict[str, Any] = field(default_factory=dict)
+    """Recipe, versions, evaluation."""
+
+    def save(self, folder: Path) -> None:
+        (folder / FACTS).write_text(json.dumps(vars(self), indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> "SparseFacts":
+        try:
+            facts = cls(**json.loads((folder / FACTS).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise HeadcountError(f"{folder / FACTS} is not what headcount sparsify writes: {error}") from error
+        if facts.form not in (*CLASSES, None):
+            raise HeadcountError(
+                f"{folder / FACTS} names gates of the form {facts.form!r}; known: {', '.join(CLASSES)}."
+            )
+        return facts
+
+
+def is_sparse(folder: Path) -> bool:
+    return (folder / FACTS).is_file()
+
+
+def has_adapter(folder: Path) -> bool:
+    return (folder / ADAPTER).is_file()
+
+
+def save_gates(folder: Path, gates: tuple[Gates, ...]) -> None:
+    save_file({"offset": torch.stack([layer.offset.detach().float().cpu() for layer in gates])}, folder / GATES)
+
+
+def read_gates(folder: Path) -> Tensor:
+    try:
+        return load_file(folder / GATES)["offset"]
+    except (OSError, SafetensorError, KeyError) as error:
+        raise HeadcountError(f"The gates in {folder / GATES} cannot be read: {error}") from error
+
+
+def set_gates(gates: tuple[Gates, ...], offsets: Tensor) -> None:
+    """Give the gates of a model the offsets of a file."""
+    if tuple(offsets.shape) != (len(gates), gates[0].offset.numel()):
+        raise HeadcountError(
+            f"The gates are of {offsets.shape[0]} layers with {offsets.shape[1]} heads, and the model has {len(gates)}"
+            f" with {gates[0].offset.numel()}. They belong to another model."
+        )
+    with torch.no_grad():
+        for layer, row in zip(gates, offsets, strict=True):
+            layer.offset.copy_(row)
+
+
+def require_base(facts: SparseFacts, base: Model, folder: Path) -> None:
+    """An adapter says nothing about weights other than those it was trained on. Rounded to another precision they
+    have another hash, and nearly the same norms."""
+    if base.weights_hash == facts.base_fingerprint:
+        return
+    if str(base.hf.dtype) != facts.base_dtype and facts.base_norms:
+        found, wanted = torch.tensor(weight_norms(base)), torch.tensor(facts.base_norms)
+        if found.shape == wanted.shape and torch.allclose(found, wanted, rtol=SAME_NORM, atol=1e-6):
+            return
+    raise HeadcountError(
+        f"The adapter in {folder} was trained on {facts.base} with the weights {facts.base_fingerprint}, and the base"
+        f" that was found has the weights {base.weights_hash}. Name the one it belongs to:"
+        " headcount.load(folder, base=…)."
+    )
+
+
+def weight_norms(model: Model) -> list[float]:
+    return [float(f"{float(weights.float().norm()):.6g}") for _, weights in sorted(model.hf.state_dict().items())]
+
+
+def make_sparse(model: Model, folder: Path) -> Model:
+    """Turn a dense model into the sparse one of a folder: adapters merged into its weights, gates put in.
+
+    Merged, every module is what it was before, so that scores, cuts and circuits need no special case.
+    """
+    facts = SparseFacts.load(folder)
+    hf = model.hf
+    if has_adapter(folder):
+        require_base(facts, model, folder)
+        hf = _merged(hf, folder)
+        # A model of its own: what the dense one knows of itself (its fingerprint) holds no longer.
+        model = replace(model, hf=hf, anatomy=find_anatomy(hf))
+    if facts.form is not None:
+        gates = add_gates(model, facts.form, 0.0, facts.sharpness)
+        set_gates(gates, read_gates(folder))
+        hf.requires_grad_(False)
+    return model
+
+
+def _merged(hf: Any, folder: Path) -> Any:
+    from peft import PeftModel
+
+    try:
+        return cast(Any, PeftModel.from_pretrained(hf, str(folder))).merge_and_unload()
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        reason = " ".join(str(error).split())[:160]
+        raise HeadcountError(f"The adapter in {folder} could not be put on its base: {reason}") from error

@@ -1,0 +1,252 @@
+"""Attention with a gate on every edge from a key to a query (Draye et al. 2025, arXiv 2512.05865).
+
+    s_ij = q_i · k_j · scale                            the ordinary attention logit
+    a_ij = softmax_j(s_i)_j                             the ordinary attention weight
+    p_ij = sigmoid(β (s_ij + b_h))          `logit`     how likely a gate is open: by the logit and a bias a head,
+         = sigmoid(β (log a_ij - log θ_h))  `log-prob`  or by the weight and a threshold a head
+    g_ij ~ Bernoulli(p_ij)                  `noisy`     in training, with a straight-through gradient
+         = 1[p_ij > 1/2]                    `hard`      in evaluation
+         = 1                                `open`      the dense model
+    o_i  = Σ_j a_ij g_ij v_j                            after the softmax, with no renormalisation
+
+A row whose gates are all shut gives exactly zero. β = 1 in the paper. The `log-prob` form does not depend on a row's
+offset, which q and k of a pretrained model leave free; its probability is a^β / (a^β + θ^β).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from ..core.errors import HeadcountError
+from ..core.words import GateForm, GateGradient
+from .attention import register_attention
+from .model import Model
+
+NAME = "headcount_sparse"
+GateMode = Literal["open", "hard", "noisy"]
+
+
+@dataclass
+class Ledger:
+    """What the gates of a forward pass come to, one entry a layer."""
+
+    distance_power: float | None = None
+    """Edges count in proportion to this power of their length; None: all alike."""
+    expected: list[Tensor] = field(default_factory=list)
+    """Expected share of open edges of each head, [head], with gradients."""
+    open: list[Tensor] = field(default_factory=list)
+    """Open gates of each query, [batch, head, query]."""
+    edges: list[Tensor] = field(default_factory=list)
+    """Edges that each query has, [batch or 1, 1, query]."""
+
+
+class Gates(nn.Module, ABC):
+    """The gates of one attention layer: a learned offset a head, and how gates are drawn at the moment."""
+
+    form_number: int
+
+    def __init__(self, heads: int, start: float, sharpness: float = 1.0) -> None:
+        super().__init__()
+        self.offset = nn.Parameter(torch.full((heads,), float(start)))
+        self.sharpness = sharpness
+        # A buffer, so that a model's fingerprint tells apart gates that share their offsets and nothing else.
+        self.register_buffer("kind", torch.tensor([self.form_number, float(sharpness)]))
+        self.mode: GateMode = "hard"
+        self.gradient: GateGradient = "expected"
+        self.ledger: Ledger | None = None
+
+    @abstractmethod
+    def probability(self, scores: Tensor, weights: Tensor) -> Tensor:
+        """That a gate is open, [batch, head, query, key]."""
+
+    def draw(self, p: Tensor) -> Tensor:
+        """Gates of these probabilities, as numbers.
+
+        Straight through: forward a gate is 0 or 1, backward it has the gradient of p (`expected`: unbiased wherever
+        the loss is linear in the gate) or of sigmoid(logit p + noise) (`relaxed`: the paper's kernel).
+        """
+        if self.mode == "hard":
+            return (p > 0.5).to(p)
+        noise = torch.rand_like(p)
+        g = (noise < p).to(p)
+        if not p.requires_grad:
+            return g
+        if self.gradient == "relaxed":
+            logistic = -torch.logit(noise.clamp(1e-6, 1 - 1e-6))  # noise < p exactly where logit p + this > 0
+            p = torch.sigmoid(torch.logit(p, eps=1e-7) + logistic)
+        return g + (p - p.detach())
+
+
+class LogitGates(Gates):
+    """Open where the attention logit lies above a head's (negative) bias."""
+
+    form_number = 0
+
+    def probability(self, scores: Tensor, weights: Tensor) -> Tensor:
+        return torch.sigmoid(self.sharpness * (scores + self.offset.to(scores).view(1, -1, 1, 1)))
+
+
+class LogProbGates(Gates):
+    """Open where the attention weight lies above a head's threshold, whose logarithm is the offset."""
+
+    form_number = 1
+
+    def probability(self, scores: Tensor, weights: Tensor) -> Tensor:
+        # As 1 / (1 + (θ/a)^β) it needs no logarithm of a weight that may be zero.
+        threshold = self.offset.to(weights).view(1, -1, 1, 1).exp()
+        if self.sharpness == 1:
+            return weights / (weights + threshold)
+        if self.sharpness == 2:
+            squared = weights.square()
+            return squared / (squared + threshold.square())
+        powered = weights.clamp(min=torch.finfo(weights.dtype).tiny).pow(self.sharpness)
+        return powered / (powered + threshold.pow(self.sharpness))
+
+
+CLASSES: dict[GateForm, type[Gates]] = {"logit": LogitGates, "log-prob": LogProbGates}
+
+
+def add_gates(model: Model, form: GateForm, start: float, sharpness: float = 1.0) -> tuple[Gates, ...]:
+    """Put gates into every attention layer of a model, in the mode `hard`, and attend through them from now on."""
+    if form not in CLASSES:
+        raise HeadcountError(f"The form of the gates must be one of {', '.join(CLASSES)}. Got {form!r}.")
+    register_attention(NAME, _attention)
+    before = model.hf.config._attn_implementation
+    for attention in model.anatomy.attentions:
+        device = next(attention.parameters()).device
+        attention.headcount_gates = CLASSES[form](model.n_heads, start, sharpness).to(device)
+    gates = gates_of(model)
+    try:
+        model.hf.set_attn_implementation(NAME)
+        with torch.no_grad(), counted(gates) as ledger:
+            model.run(torch.zeros((1, 2), dtype=torch.long, device=model.device))
+        used = len(ledger.open)
+    except ValueError as error:
+        _remove_gates(model, before)
+        raise HeadcountError(no_interface(model, str(error))) from error
+    if used != model.n_layers:
+        _remove_gates(model, before)
+        raise HeadcountError(no_interface(model, f"{used} of its {model.n_layers} layers asked for the function"))
+    return gates
+
+
+def _remove_gates(model: Model, implementation: str) -> None:
+    for attention in model.anatomy.attentions:
+        del attention.headcount_gates
+    model.hf.set_attn_implementation(implementation)
+
+
+def no_interface(model: Model, reason: str) -> str:
+    """What to say of a family that cannot be gated."""
+    return (
+        f"{type(model.hf).__name__} does not take its attention from transformers' AttentionInterface "
+        f"({' '.join(reason.split())[:120]}),"
+        " so its attention edges cannot be touched. Families that do: gpt2, gpt_neox, opt, llama, mistral, qwen, olmo,"
+        " gemma, phi."
+    )
+
+
+def gates_of(model: Model) -> tuple[Gates, ...]:
+    """The gates of a sparse model, one module a layer; none for a dense one."""
+    found = [getattr(attention, "headcount_gates", None) for attention in model.anatomy.attentions]
+    return tuple(gates for gates in found if isinstance(gates, Gates))
+
+
+@contextmanager
+def drawn(gates: tuple[Gates, ...], mode: GateMode) -> Iterator[None]:
+    """Gates in another mode, for as long as the block lasts."""
+    before = [layer.mode for layer in gates]
+    for layer in gates:
+        layer.mode = mode
+    try:
+        yield
+    finally:
+        for layer, mode_before in zip(gates, before, strict=True):
+            layer.mode = mode_before
+
+
+@contextmanager
+def counted(gates: tuple[Gates, ...], distance_power: float | None = None) -> Iterator[Ledger]:
+    """Keep account of the gates in every forward pass of the block."""
+    ledger = Ledger(distance_power)
+    for layer in gates:
+        layer.ledger = ledger
+    try:
+        yield ledger
+    finally:
+        for layer in gates:
+            layer.ledger = None
+
+
+def _attention(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+) -> tuple[Tensor, Tensor]:
+    """What transformers calls in every layer."""
+    weights = gated_weights(module, query, key, attention_mask, **options)
+    return mixed(weights, value), weights
+
+
+def gated_weights(
+    module: nn.Module, query: Tensor, key: Tensor, attention_mask: Tensor | None, scaling: float | None = None,
+    softcap: float | None = None, s_aux: Tensor | None = None, **options: Any,
+) -> Tensor:  # fmt: skip
+    """a_ij g_ij, [batch, head, query, key]; a_ij alone where the module has no gates or they are open."""
+    if s_aux is not None:
+        raise HeadcountError("Attention with learned sinks is not supported by the edge gates.")
+    rows, kv_heads, keys, size = key.shape
+    # The queries of a group stand together, so that keys need not be repeated.
+    stacked = query.reshape(rows, kv_heads, -1, size) @ key.transpose(-1, -2)
+    scores = stacked.view(rows, query.shape[1], -1, keys) * (size**-0.5 if scaling is None else scaling)
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
+    allowed = _allowed(attention_mask, scores)
+    scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(-1)
+    if attention_mask is not None:
+        weights = weights * allowed  # a query with nothing to see, in the padding, carries nothing
+    gates: Gates | None = getattr(module, "headcount_gates", None)
+    if gates is None or gates.mode == "open":
+        return weights
+    p = gates.probability(scores, weights)
+    g = gates.draw(p)
+    if gates.ledger is not None:
+        _enter(gates.ledger, p, g, allowed)
+    return weights * g
+
+
+def mixed(weights: Tensor, value: Tensor) -> Tensor:
+    """Σ_j weight_ij v_j for every head, as transformers wants it: [batch, query, head, size]."""
+    rows, heads, queries, keys = weights.shape
+    stacked = weights.reshape(rows, value.shape[1], -1, keys) @ value
+    return stacked.view(rows, heads, queries, -1).transpose(1, 2)
+
+
+def _allowed(mask: Tensor | None, scores: Tensor) -> Tensor:
+    """Which edges there are, [batch or 1, 1, query, key]: by sdpa's mask, or plainly causal."""
+    queries, keys = scores.shape[-2:]
+    if mask is None:
+        at = torch.arange(keys, device=scores.device)
+        return (at <= at[keys - queries :, None])[None, None]
+    mask = mask[..., :keys]
+    return mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+
+
+def _enter(ledger: Ledger, p: Tensor, g: Tensor, allowed: Tensor) -> None:
+    # Where an edge does not exist its weight is 0 and its logit the lowest number, so p and g are 0 already, except
+    # for queries with nothing to see.
+    ledger.open.append((g.detach() * allowed).sum(-1))
+    ledger.edges.append(allowed.sum(-1))
+    if not p.requires_grad:
+        return
+    each = allowed.to(p)
+    if ledger.distance_power is not None:
+        queries, keys = p.shape[-2:]
+        at = torch.arange(keys, device=p.device)
+        each = each * ((at[keys - queries :, None] - at).clamp(min=0) + 1).to(p).pow(ledger.distance_power)
+    rows = p.shape[0] // each.shape[0]
+    ledger.expected.append((p * each).sum((0, 2, 3)) / (each.sum() * rows))

@@ -1,0 +1,117 @@
+"""The graph of the residual stream: who writes into it, who reads from it, and which writer comes before which reader.
+
+Writers are the token embedding (`input`), every head (`a3.h5`) and every MLP (`m3`). Readers are the query, key and
+value inputs of attention (`a3.h5<q>`), every MLP, and the final norm (`logits`). An edge (writer, reader) is real where
+the writer comes first; in parallel blocks (GPT-NeoX, GPT-J) the heads of a layer do not feed its MLP.
+
+Keys and values are read once for each KV head, which is what a model with grouped-query attention has; or once for
+each query head, as if every one had keys and values of its own, which is how MIB and EAP-IG count.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Input = Literal["q", "k", "v"]
+"""What a head reads."""
+INPUTS: tuple[Input, ...] = ("q", "k", "v")
+Edge = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Writers are rows, readers columns, both in the order in which the model computes them."""
+
+    n_layers: int
+    n_heads: int
+    n_kv_heads: int
+    """Heads that read keys and values; fewer than `n_heads` with grouped-query attention, unless query heads read."""
+    parallel: bool = False
+
+    def heads_of(self, role: Input) -> int:
+        return self.n_heads if role == "q" else self.n_kv_heads
+
+    @cached_property
+    def writers(self) -> tuple[str, ...]:
+        """`input`, then for each layer its heads and its MLP."""
+        names = ["input"]
+        for layer in range(self.n_layers):
+            names += [*(f"a{layer}.h{head}" for head in range(self.n_heads)), f"m{layer}"]
+        return tuple(names)
+
+    @cached_property
+    def readers(self) -> tuple[str, ...]:
+        """For each layer all queries, all keys, all values, then the MLP; last the logits."""
+        names = []
+        for layer in range(self.n_layers):
+            names += [f"a{layer}.h{head}<{role}>" for role in INPUTS for head in range(self.heads_of(role))]
+            names.append(f"m{layer}")
+        return (*names, "logits")
+
+    def writers_before(self, layer: int, mlp: bool = False) -> int:
+        """How many writers come before the attention, or the MLP, of a layer."""
+        before = 1 + layer * (self.n_heads + 1)
+        return before + self.n_heads if mlp and not self.parallel else before
+
+    @property
+    def readers_a_layer(self) -> int:
+        return self.n_heads + 2 * self.n_kv_heads + 1
+
+    @cached_property
+    def real(self) -> NDArray[np.bool_]:
+        """[writer, reader], True for edges that exist."""
+        mask = np.zeros((len(self.writers), len(self.readers)), dtype=bool)
+        for layer in range(self.n_layers):
+            start, end = layer * self.readers_a_layer, (layer + 1) * self.readers_a_layer
+            mask[: self.writers_before(layer), start : end - 1] = True
+            mask[: self.writers_before(layer, mlp=True), end - 1] = True
+        mask[:, -1] = True
+        return mask
+
+    @property
+    def n_edges(self) -> int:
+        return int(self.real.sum())
+
+    def reader_of(self, layer: int, role: Input | None) -> int:
+        """The first reader of a role in a layer; the MLP where there is no role; the logits behind the last layer."""
+        before = {"q": 0, "k": self.n_heads, "v": self.n_heads + self.n_kv_heads, None: self.readers_a_layer - 1}
+        return layer * self.readers_a_layer + (before[role] if layer < self.n_layers else 0)
+
+    def pruned(self, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """A circuit [writer, reader] without its dangling edges: those of nodes that nothing reaches from the input,
+        or from which nothing reaches the logits."""
+        feeds, fed = self._nodes_of_readers
+        keep = keep & self.real
+        while True:
+            has_input = np.zeros(len(self.writers), dtype=bool)
+            read: NDArray[np.bool_] = np.asarray(keep.any(0))
+            np.logical_or.at(has_input, fed, read[feeds])
+            has_input[0] = True  # the embedding needs no input
+            has_output: NDArray[np.bool_] = np.asarray(keep.any(1))
+            # A grouped key or value serves several heads: it has an output if one of them has.
+            used = np.zeros(len(self.readers), dtype=bool)
+            np.logical_or.at(used, feeds, has_output[fed])
+            used[-1] = True
+            left = keep & has_input[:, None] & used
+            if left.sum() == keep.sum():
+                return left
+            keep = left
+
+    @cached_property
+    def _nodes_of_readers(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """(reader, writer) for every reader that belongs to a writer's node: a head's q, k and v, an MLP's input."""
+        found = []
+        for layer in range(self.n_layers):
+            first = self.writers_before(layer)
+            for role in INPUTS:
+                group = self.n_heads // self.heads_of(role)
+                found += [(self.reader_of(layer, role) + head // group, first + head) for head in range(self.n_heads)]
+            found.append((self.reader_of(layer, None), first + self.n_heads))
+        readers, writers = zip(*found, strict=True)
+        return np.array(readers), np.array(writers)
+
+    def edge_name(self, edge: Edge) -> str:
+        return f"{self.writers[edge[0]]} -> {self.readers[edge[1]]}"

@@ -1,0 +1,109 @@
+"""A fit that can be killed: its state in one file, written whole or not at all, so that it goes on where it was."""
+
+import json
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as serialise
+from torch import Tensor
+
+from ..core.files import writable_folder, write_file
+
+
+@dataclass
+class FitState:
+    """Where one stage of a fit stands."""
+
+    theta: Tensor
+    """Logits of the gates, [seed, layer, head]."""
+    first: Tensor
+    second: Tensor
+    """Adam's running means of the gradient and of its square."""
+    seen: Tensor
+    """θ when it was last looked at."""
+    settled: Tensor
+    """[seed], True where a seed is done."""
+    losses: Tensor
+    """[update, seed]."""
+    update: int = 0
+
+    @classmethod
+    def fresh(cls, start: Tensor, updates: int) -> "FitState":
+        theta = start.detach().clone().cpu()
+        zero = torch.zeros_like(theta)
+        losses = torch.full((updates, len(theta)), torch.nan)
+        return cls(theta, zero, zero.clone(), theta.clone(), torch.zeros(len(theta), dtype=torch.bool), losses)
+
+    def restore(self, adam: torch.optim.Adam, theta: Tensor) -> None:
+        """Put Adam where it was."""
+        if self.update:
+            adam.state[theta] = {
+                "step": torch.tensor(float(self.update)),
+                "exp_avg": self.first.to(theta.device).clone(),
+                "exp_avg_sq": self.second.to(theta.device).clone(),
+            }
+
+    def keep(self, adam: torch.optim.Adam, theta: Tensor, update: int) -> None:
+        """Remember where the fit is after an update."""
+        self.theta = theta.detach().cpu().clone()
+        self.first, self.second = (adam.state[theta][name].cpu().clone() for name in ("exp_avg", "exp_avg_sq"))
+        self.update = update
+
+    def look(self, tolerance: float) -> None:
+        """Mark the seeds whose gates have stopped: little movement, of no gate much more, and none across one half,
+        since the last look."""
+        now, before = self.theta.sigmoid(), self.seen.sigmoid()
+        moved = (now - before).abs().flatten(1)
+        still = (moved.mean(1) < tolerance) & (moved.amax(1) < 10 * tolerance)
+        crossed = ((now >= 0.5) != (before >= 0.5)).flatten(1).any(1)
+        self.settled |= still & ~crossed
+        self.seen = self.theta.clone()
+
+
+PARTS = tuple(part.name for part in fields(FitState) if part.name != "update")
+
+
+@dataclass
+class Checkpoint:
+    """The file of one fit: the state of the stage that runs, and of those that are done."""
+
+    path: Path
+    key: str
+    """What the fit depends on; a file of another fit is not gone on from."""
+    stages: dict[str, FitState] = field(default_factory=dict)
+
+    @classmethod
+    def at(cls, path: Path, key: str) -> "Checkpoint":
+        """What an earlier run has left there; nothing where it left nothing whole."""
+        stages: dict[str, FitState] = {}
+        try:
+            with safe_open(path, framework="pt") as file:
+                if file.metadata()["key"] != key:
+                    return cls(path, key)
+                updates: dict[str, int] = json.loads(file.metadata()["updates"])
+                for name, update in updates.items():
+                    parts = {part: file.get_tensor(f"{name}/{part}") for part in PARTS}
+                    stages[name] = FitState(update=update, **parts)
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+            return cls(path, key)
+        return cls(path, key, stages)
+
+    def resume(self, stage: str) -> FitState | None:
+        return self.stages.get(stage)
+
+    def save(self, stage: str, state: FitState) -> None:
+        self.stages[stage] = state
+        writable_folder(self.path.parent)
+        tensors = {f"{name}/{part}": getattr(kept, part) for name, kept in self.stages.items() for part in PARTS}
+        updates = {name: kept.update for name, kept in self.stages.items()}
+        write_file(self.path, serialise(tensors, {"updates": json.dumps(updates), "key": self.key}))
+
+    def finish(self, stage: str, state: FitState) -> None:
+        """A stage is done: no more of its updates will be run."""
+        state.settled[:] = True
+        self.save(stage, state)
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,119 @@
+"""A circuit: a set of edges with their scores."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.exports import EXPORTS
+from ..core.files import write_file
+from ..models.graph import Graph
+
+
+class Edge(NamedTuple):
+    """An edge by the names of its ends; a head's readers are told apart by their role."""
+
+    writer: str
+    node: str
+    role: str
+    """q, k or v; empty for MLPs and the logits."""
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class Circuit:
+    """A set of edges with their scores."""
+
+    model: str
+    task: str
+    graph: Graph
+    width: int
+    """Of the residual stream."""
+    keep: NDArray[np.bool_] = field(repr=False)
+    """[writer, reader]."""
+    scores: NDArray[np.float64] = field(repr=False)
+    """[writer, reader], of all edges."""
+
+    def __len__(self) -> int:
+        return int(self.keep.sum())
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The input, heads, MLPs and logits that an edge of the circuit touches, in the model's order; heads by their
+        readers, so that with grouped-query attention those of keys and values are KV heads."""
+        touched = {name for edge in self.edges() for name in (edge.writer, edge.node)}
+        return tuple(name for name in (*self.graph.writers, "logits") if name in touched)
+
+    def edges(self) -> Iterator[Edge]:
+        for writer, reader in np.argwhere(self.keep):
+            node, _, role = self.graph.readers[reader].partition("<")
+            yield Edge(self.graph.writers[writer], node, role.rstrip(">"), float(self.scores[writer, reader]))
+
+    def pruned(self) -> "Circuit":
+        """Without dangling edges."""
+        return replace(self, keep=self.graph.pruned(self.keep))
+
+    def by_query_head(self) -> "Circuit":
+        """Keys and values read once for each query head, as MIB counts: each of the heads that share a KV head gets its
+        edges, and an equal part of their scores."""
+        graph = self.graph
+        if graph.n_kv_heads == graph.n_heads:
+            return self
+        group = graph.n_heads // graph.n_kv_heads
+        columns, shares = [], []
+        for layer in range(graph.n_layers):
+            queries, keys, values = (graph.reader_of(layer, role) for role in ("q", "k", "v"))
+            columns += [queries + head for head in range(graph.n_heads)]
+            columns += [first + head // group for first in (keys, values) for head in range(graph.n_heads)]
+            columns.append(graph.reader_of(layer, None))
+            shares += [1.0] * graph.n_heads + [1 / group] * 2 * graph.n_heads + [1.0]
+        columns.append(len(graph.readers) - 1)
+        wide = Graph(graph.n_layers, graph.n_heads, graph.n_heads, graph.parallel)
+        scores = self.scores[:, columns] * np.array([*shares, 1.0])
+        return replace(self, graph=wide, keep=self.keep[:, columns], scores=scores)
+
+    def save_mib(self, path: str | Path) -> Path:
+        """MIB's and EAP-IG's graph JSON: every edge of the model with its score and whether it is in the circuit."""
+        return self.export("mib", path)
+
+    def save_graphml(self, path: str | Path) -> Path:
+        """For networkx and Gephi."""
+        return self.export("graphml", path)
+
+    def save_svg(self, path: str | Path, most: int = 80) -> Path:
+        """A drawing of the `most` edges with the largest scores and what connects them."""
+        return self.export("svg", path, most=most)
+
+    def export(self, kind: str, path: str | Path, **options: object) -> Path:
+        """Write a file of one of the kinds in `EXPORTS`."""
+        place = Path(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_file(place, EXPORTS.named(kind)(self, **options))
+        return place
+
+    def strongest(self, most: int) -> "Circuit":
+        """At most so many edges, none of them dangling: fewer than asked for where the strongest do not connect."""
+        pruned = self.pruned()
+        ranked = np.argwhere(pruned.keep)[np.argsort(-np.abs(self.scores[pruned.keep]), kind="stable")]
+        low, high, found = 0, len(ranked), pruned
+        if len(pruned) <= most:
+            return pruned
+        while low < high:  # the most edges taken in order whose connected part is small enough
+            middle = (low + high + 1) // 2
+            keep = np.zeros_like(self.keep)
+            keep[tuple(ranked[:middle].T)] = True
+            connected = replace(self, keep=self.graph.pruned(keep))
+            if len(connected) <= most:
+                low, found = middle, connected
+            else:
+                high = middle - 1
+        return found
+
+    def layer_of(self, name: str) -> int:
+        """-1 for the input, the number of layers for the logits."""
+        if name in ("input", "logits"):
+            return -1 if name == "input" else self.graph.n_layers
+        return int(name[1:].split(".")[0])

@@ -1,0 +1,139 @@
+"""How far scores of the same heads agree: between methods, and between the seeds of one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..core.errors import HeadcountError
+from ..core.saving import Floats, Row, Saved, Tabled
+from ..core.words import ScoreOrder
+from .contrast import ContrastGates
+from .roles import HeadRoles
+from .scores import HeadScores
+
+TOP_SHARE = 0.1
+"""The top heads that are compared unless told otherwise: a tenth of all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Saved, Tabled):
+    """Every score against every other."""
+
+    FILE: ClassVar[str] = "comparison"
+
+    names: tuple[str, ...]
+    by: ScoreOrder
+    """What is compared: the scores, or their sizes."""
+    spearman: Floats = field(repr=False)
+    """Rank correlation, [score, score]."""
+    jaccard: dict[int, Floats] = field(repr=False)
+    """k -> heads in both top k / heads in either, [score, score]."""
+    seed_spearman: tuple[float | None, ...]
+    """Mean over pairs of seeds of their rank correlation; none where a score has fewer than two seeds."""
+    seed_jaccard: tuple[float | None, ...]
+    """The same of the overlap of their top heads, at the first k."""
+
+    def rows(self) -> list[Row]:
+        """A row a pair of scores."""
+        return [
+            {
+                "first": self.names[i], "second": self.names[j], "spearman": float(self.spearman[i, j]),
+                **{f"jaccard_{k}": float(matrix[i, j]) for k, matrix in self.jaccard.items()},
+            }
+            for i, j in combinations(range(len(self.names)), 2)
+        ]  # fmt: skip
+
+
+def compare_scores(
+    scores: Sequence[HeadScores], *, ks: Sequence[int] = (), by: ScoreOrder = "absolute", names: Sequence[str] = ()
+) -> Comparison:
+    """Compare scores of the same heads.
+
+    **Arguments:**
+
+    - `ks`: how many top heads to compare; a tenth of all heads by default.
+    - `by`: `absolute` compares the sizes of scores, which heads matter; `signed` the scores, which heads help.
+    - `names`: what the scores are called; their methods by default, with what sets them apart.
+    """
+    if len(scores) < 2:
+        raise HeadcountError(f"A comparison needs at least two scores, and {len(scores)} came.")
+    shapes = {entry.values.shape for entry in scores}
+    if len(shapes) > 1:
+        listed = ", ".join(f"{entry.model} {entry.values.shape[0]} x {entry.values.shape[1]}" for entry in scores)
+        raise HeadcountError(f"Only scores of the same heads can be compared; these are of {listed}.")
+    if by not in ("absolute", "signed"):
+        raise HeadcountError(f"Scores are compared by 'absolute' or 'signed'; this is {by!r}.")
+    heads = scores[0].values.size
+    ks = list(ks) or [max(round(TOP_SHARE * heads), 1)]
+    if wrong := [k for k in ks if not 1 <= k <= heads]:
+        raise HeadcountError(f"k must lie between 1 and the {heads} heads; {wrong[0]} does not.")
+    values = np.stack([_compared(entry.values, by) for entry in scores])
+    return Comparison(
+        tuple(names) or _names(scores), by, spearman(values), {k: jaccard(values, k) for k in ks},
+        tuple(seed_agreement(entry, by, spearman) for entry in scores),
+        tuple(seed_agreement(entry, by, partial(jaccard, k=ks[0])) for entry in scores),
+    )  # fmt: skip
+
+
+def seed_agreement(scores: HeadScores, by: ScoreOrder, measure: Callable[[Floats], Floats]) -> float | None:
+    """Mean of a measure over pairs of seeds; none where a score has fewer than two."""
+    if scores.samples != "seeds" or len(scores.by_pair) < 2:
+        return None
+    matrix = measure(np.stack([_compared(sample, by) for sample in scores.by_pair]))
+    return float(matrix[np.triu_indices(len(matrix), 1)].mean())
+
+
+def load_scores(folder: str | Path) -> HeadScores:
+    """Head scores that were saved as such, or as roles or contrastive gates."""
+    folder = Path(folder)
+    for name, load in (("roles", HeadRoles.load), ("contrast", ContrastGates.load)):
+        if (folder / f"{name}.json").exists():
+            found: Any = load(folder)
+            scores: HeadScores = found.scores()
+            return scores
+    if (folder / "edge-scores.json").exists():
+        raise HeadcountError(f"The folder {folder} holds scores of edges, and scores of heads are wanted.")
+    return HeadScores.load(folder)
+
+
+def spearman(values: Floats) -> Floats:
+    """Correlation of ranks between rows, [row, row]; equal values share their mean rank, and a row of equal values
+    correlates with nothing."""
+    ranks = np.stack([_ranks(row) for row in values])
+    centred = ranks - ranks.mean(1, keepdims=True)
+    norms = np.sqrt((centred**2).sum(1))
+    scale = np.where(norms > 0, norms, 1.0)
+    return np.asarray((centred / scale[:, None]) @ (centred / scale[:, None]).T)
+
+
+def jaccard(values: Floats, k: int) -> Floats:
+    """Heads in both top k over heads in either, between rows."""
+    top = np.argsort(-values, axis=1, kind="stable")[:, :k]
+    member = np.zeros(values.shape, dtype=np.float64)
+    np.put_along_axis(member, top, 1.0, axis=1)
+    both = member @ member.T
+    return np.asarray(both / (2 * k - both))
+
+
+def _ranks(row: Floats) -> Floats:
+    _, place, counts = np.unique(row, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts + 1) / 2)[place])
+
+
+def _compared(values: Floats, by: ScoreOrder) -> Floats:
+    flat = values.ravel()
+    return np.abs(flat) if by == "absolute" else flat
+
+
+def _names(scores: Sequence[HeadScores]) -> tuple[str, ...]:
+    """The method; and the task and the model where they are not all the same."""
+    tasks, models = {entry.task for entry in scores}, {entry.model for entry in scores}
+    parts = [
+        (entry.method, entry.task if len(tasks) > 1 else "", entry.model if len(models) > 1 else "") for entry in scores
+    ]
+    return tuple(" · ".join(filter(None, named)) for named in parts)

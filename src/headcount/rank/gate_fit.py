@@ -1,0 +1,228 @@
+"""Fitting gates on all heads at once, for several seeds in one batch: what gating and contrastive gating share.
+
+    z_h -> g_h · z_h + (1 - g_h) · fill        g = sigmoid(θ), one a query head, the same at all positions
+    loss = task loss - λ · mean over heads of clamp(θ, -4, 4)
+
+The model is frozen and θ alone is fitted, by Adam. λ > 0 pulls gates open, λ < 0 pulls them shut; where a gate is past
+the clamp the pull ends. Every seed is a fit of its own: its first gates and its minibatches are drawn from it, and Adam
+works element by element, so a seed gives the same gates alone or among others (up to rounding).
+"""
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..core.cache import cache_folder
+from ..core.errors import HeadcountError
+from ..core.keys import digest, package_source
+from ..core.provenance import versions
+from ..edit import Filler, cut_heads
+from ..meters.metrics import log_prob_per_token
+from ..models import Model
+from ..tasks.batches import collate
+from ..tasks.examples import Example
+from .checkpoint import Checkpoint, FitState
+from .fit import Fit
+
+SAVE_EVERY = 15.0
+"""Seconds between checkpoints."""
+SETTLED = 0.01
+"""A seed has settled when its gates moved less than this on average since they were last looked at, none of them more
+than ten times as far, and none across one half."""
+
+
+class LossError(HeadcountError):
+    """The loss of a fit is not a number."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What is minimised: a loss for each group of examples, from the log-probabilities per token of their targets."""
+
+    groups: Sequence[tuple[Example, ...]]
+    loss: Callable[[Tensor], Tensor]
+    """[group, member] -> [group]."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A run of updates from given gates."""
+
+    name: str
+    pull: float
+    """λ: positive toward keeping heads, negative toward removing them."""
+    free_rates: bool = False
+    """Take the learning rates of a stage without a pull."""
+
+
+@dataclass(frozen=True)
+class Fitter:
+    """Everything that a fit needs; `run` does one stage."""
+
+    model: Model
+    objective: Objective
+    fit: Fit
+    filler: Filler
+    seed: int
+    """Of the first fit; the others count on from it."""
+    max_tokens: int
+    advance: Callable[[int], None]
+    """Told how many prompts have been run."""
+    note: Callable[[str], None]
+    """Told where the fit stands, and its loss."""
+    checkpoint: Checkpoint
+
+    @classmethod
+    def prepare(
+        cls, model: Model, objective: Objective, fit: Fit, filler: Filler, *, seed: int, max_tokens: int,
+        advance: Callable[[int], None], note: Callable[[str], None], checkpoint: str | Path | None = None,
+    ) -> "Fitter":  # fmt: skip
+        """With the checkpoint that an earlier run of the same fit has left, if any."""
+        if filler.fill.kind == "resample":
+            raise HeadcountError("Gates cannot be filled by 'resample'. Use zero, mean, mean-global or counterfactual.")
+        facts = {
+            "versions": versions(),
+            "source": package_source(),
+            "model": {key: fact for key, fact in model.facts().items() if key != "name"},
+            "examples": [[example.facts() for example in group] for group in objective.groups],
+            "fit": fit.facts(),
+            "fill": str(filler.fill),
+            "seed": seed,
+            "max_tokens": max_tokens,
+        }
+        key = digest(facts)
+        path = Path(checkpoint) if checkpoint else cache_folder() / "fits" / f"{key}.safetensors"
+        # A backward pass keeps every activation alive; with more than a third of the tokens, a CPU's fresh memory costs
+        # more than the larger batch saves.
+        at_once = max(max_tokens // 3, 1)
+        return cls(model, objective, fit, filler, seed, at_once, advance, note, Checkpoint.at(path, key))
+
+    @contextmanager
+    def kept_until_done(self) -> Iterator[None]:
+        """The checkpoint stays when the block ends in an error, and goes when it ends well."""
+        yield
+        self.checkpoint.remove()
+
+    def first_gates(self) -> Tensor:
+        """θ of random gates, uniform from 0 to 1, [seed, layer, head]."""
+        drawn = []
+        for seed in range(self.seed, self.seed + self.fit.seeds):
+            generator = torch.Generator().manual_seed(seed)
+            drawn.append(torch.rand(self.model.n_layers, self.model.n_heads, generator=generator, dtype=torch.float64))
+        return torch.stack(drawn).clamp(1e-4, 1 - 1e-4).logit().float().to(self.model.device)
+
+    def run(self, stage: Stage, start: Tensor) -> tuple[Tensor, Tensor]:
+        """θ after the stage, and the losses on the way, [update, seed], not a number once a seed has settled."""
+        state = self.checkpoint.resume(stage.name) or FitState.fresh(start, self.fit.updates)
+        theta = state.theta.clone().to(self.model.device).requires_grad_()
+        adam = torch.optim.Adam([theta])
+        state.restore(adam, theta)
+        saved = time.monotonic()
+        groups = self.objective.groups
+        an_update = self.fit.forwards(len(groups), 1) // self.fit.updates * len(groups[0])
+        self.advance(state.update * an_update)
+        for update in range(state.update, self.fit.updates):
+            active = [seed for seed in range(self.fit.seeds) if not state.settled[seed]]
+            if not active:
+                break
+            try:
+                state.losses[update, active] = self.update(stage, theta, adam, update, active)
+            except LossError:
+                self.checkpoint.save(stage.name, state)  # the last good gates
+                raise
+            state.keep(adam, theta, update + 1)
+            if self.fit.patience and (update + 1) % self.fit.patience == 0:
+                state.look(SETTLED)
+            if time.monotonic() - saved > SAVE_EVERY:
+                self.checkpoint.save(stage.name, state)
+                saved = time.monotonic()
+            self.advance(an_update)
+            mean = float(state.losses[update, active].mean())
+            self.note(f"{stage.name} {update + 1}/{self.fit.updates}, loss {mean:.3f}")
+        self.advance((self.fit.updates - state.update) * an_update)
+        self.checkpoint.finish(stage.name, state)
+        return state.theta, state.losses
+
+    def update(self, stage: Stage, theta: Tensor, adam: torch.optim.Adam, update: int, active: list[int]) -> Tensor:
+        """One step of the active seeds; their losses, without the pull."""
+        groups = self.objective.groups
+        size = min(self.fit.batch, len(groups))
+        drawn = [
+            (seed, g) for seed in active for g in minibatch(len(groups), size, self.seed + seed, stage.name, update)
+        ]
+        losses = theta.new_zeros(self.fit.seeds)
+        adam.zero_grad()
+        pulled = theta.clamp(-self.fit.clamp, self.fit.clamp).mean((1, 2))[active].sum()
+        (-stage.pull * pulled).backward()
+        with self.model.frozen():
+            for part in self._parts(drawn):
+                found = self._group_losses(theta, part)
+                (self.fit.loss / size * found.sum()).backward()
+                if wrong := [at for at, loss in zip(part, found.tolist(), strict=True) if not math.isfinite(loss)]:
+                    raise self._refusal(stage, update, *wrong[0])
+                owners = torch.tensor([seed for seed, _ in part], device=losses.device)
+                losses.index_add_(0, owners, found.detach() / size)
+        assert theta.grad is not None
+        if not bool(theta.grad.isfinite().all()):  # an overflow in the backward pass alone
+            raise self._refusal(stage, update, *drawn[0])
+        before = theta.detach().clone()
+        for group in adam.param_groups:
+            group["lr"] = self.fit.learning_rate(stage.pull != 0 and not stage.free_rates, update)
+        adam.step()
+        idle = [seed for seed in range(self.fit.seeds) if seed not in active]
+        with torch.no_grad():
+            theta[idle] = before[idle]
+        return losses[active].cpu()
+
+    def _group_losses(self, theta: Tensor, part: Sequence[tuple[int, int]]) -> Tensor:
+        """The loss of each (seed, group)."""
+        members = len(self.objective.groups[0])
+        examples = [example for _, group in part for example in self.objective.groups[group]]
+        batch = collate(examples, self.model.device)
+        owners = torch.tensor([seed for seed, _ in part for _ in range(members)], device=theta.device)
+        gates = theta.sigmoid()[owners]
+        filling = self.filler.filling(self.model, range(len(examples)), batch).by_row()
+        with torch.enable_grad(), cut_heads(self.model, gates, filling):
+            logits = self.model.last_logits(batch.clean, batch.spots, rows=batch.rows)
+            precise = logits.float() if logits.element_size() < 4 else logits
+            found = log_prob_per_token(precise, batch).view(-1, members)
+            return self.objective.loss(found).to(theta.dtype)
+
+    def _parts(self, drawn: Sequence[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+        """What runs at once: groups of about one length, so many that their tokens fit."""
+        lengths = {pair: max(len(example.ids) for example in self.objective.groups[pair[1]]) for pair in drawn}
+        members = len(self.objective.groups[0])
+        part: list[tuple[int, int]] = []
+        for pair in sorted(drawn, key=lambda pair: (lengths[pair], pair)):
+            if part and lengths[pair] * members * (len(part) + 1) > self.max_tokens:
+                yield part
+                part = []
+            part.append(pair)
+        yield part
+
+    def _refusal(self, stage: Stage, update: int, seed: int, group: int) -> "LossError":
+        return LossError(
+            f"The loss is not a finite number at update {update + 1} of the stage {stage.name!r}, seed"
+            f" {self.seed + seed}, in the batch that holds train example {group} (counted from 0). The last good gates"
+            f" are kept in {self.checkpoint.path}; look at that example, or load the model in a wider dtype."
+        )
+
+
+def minibatch(count: int, size: int, seed: int, stage: str, update: int) -> list[int]:
+    """`size` of `count` examples: those of a random order, then of the next one. A function of its arguments alone, so
+    that a fit can go on anywhere."""
+    places = range(update * size, (update + 1) * size)
+    return [_order(count, seed, stage, place // count)[place % count] for place in places]
+
+
+@lru_cache(maxsize=64)
+def _order(count: int, seed: int, stage: str, epoch: int) -> list[int]:
+    return random.Random(f"{seed} {stage} {epoch}").sample(range(count), count)

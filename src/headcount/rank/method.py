@@ -1,0 +1,130 @@
+"""What a scoring method is: one function of one shape, with a line about it and its cost; and the methods there are.
+
+    score(model, examples, request) -> [example, layer, head], or [writer, reader] for edges
+
+One score an example and head; of methods that are fitted, one a seed and head. It is positive where keeping the unit
+raises the metric. Averaging, progress and saving are the same for all methods and live in `score.py`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from ..core.errors import HeadcountError
+from ..core.files import read_toml
+from ..core.keys import source_of
+from ..core.registry import Registry, resolve
+from ..core.words import Positions, Readers
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..edit import Filler
+    from ..models import Model
+    from ..tasks.examples import Example
+    from .fit import Fit
+
+    ScoreFunction = Callable[[Model, Sequence[Example], "Request"], Tensor] | Callable[..., Tensor]
+    """The examples are pairs, or completions too where the method does not need pairs."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a method is told beside the model and the examples."""
+
+    metric: str
+    filler: "Filler"
+    """What a removed head carries."""
+    positions: Positions
+    steps: int
+    """Points on the path of an integrated gradient."""
+    seed: int
+    max_tokens: int
+    """Tokens in one forward pass."""
+    advance: Callable[[int], None]
+    """Told how many prompts have been run."""
+    readers: Readers = "kv-heads"
+    """Who reads keys and values, for methods that score edges."""
+    memory: int | None = None
+    """Bytes that may be used beyond the model, for methods that score edges."""
+    fit: "Fit | None" = None
+    """How gates are fitted, for `gating`."""
+    note: Callable[[str], None] = lambda words: None
+    """Told how a fit stands."""
+
+
+@dataclass(frozen=True)
+class Method:
+    name: str
+    summary: str
+    cost: str
+    """In forward passes over the scored examples; L layers of H heads, S steps, E edges, U that of a fit's updates. A
+    backward pass counts as one."""
+    target: "str | ScoreFunction"
+    """The function, or 'file:function' below `rank/`, so that listing the methods needs no torch."""
+    units: Literal["heads", "edges"] = "heads"
+    needs_pairs: bool = False
+    """True where every prompt must have its counterfactual."""
+    signed: bool = True
+    """Whether the sign of a score says anything; without one there is no order `signed`."""
+    side: Literal["clean", "corrupt"] = "clean"
+    """The prompts that the method runs on."""
+    metric: str = ""
+    """The one metric that the method knows; any where empty."""
+    fill: str = ""
+    """What it puts in a head's place unless told otherwise."""
+    samples: Literal["examples", "seeds"] = "examples"
+    """What its scores have one of."""
+
+    def function(self) -> "ScoreFunction":
+        if callable(self.target):
+            return self.target
+        return cast("ScoreFunction", resolve(f"{__package__}.{self.target}"))
+
+    def source(self) -> str:
+        """A hash of the code behind a method from outside; empty for our own."""
+        return source_of(self.target) if callable(self.target) else ""
+
+    def forwards(self, heads: int, steps: int, edges: int = 0, updates: int = 0) -> int:
+        """The cost as a number, for progress bars."""
+        names = {"L·H": heads, "2·S": 2 * steps, "E": edges, "U": updates}
+        return sum(names[term] if term in names else int(term) for term in self.cost.split(" + "))
+
+
+METHODS: Registry[Method] = Registry(
+    "scoring method",
+    "headcount.methods",
+    {name: Method(name, **facts) for name, facts in read_toml(Path(__file__).parent / "methods.toml").items()},
+)
+"""The built-in ones are listed in methods.toml."""
+
+
+def register_method(
+    name: str,
+    *,
+    summary: str,
+    cost: str,
+    units: Literal["heads", "edges"] = "heads",
+    needs_pairs: bool = False,
+    signed: bool = True,
+    side: Literal["clean", "corrupt"] = "clean",
+    metric: str = "",
+    fill: str = "",
+    samples: Literal["examples", "seeds"] = "examples",
+) -> "Callable[[ScoreFunction], ScoreFunction]":
+    """Make a scoring function of your own known by a name; the arguments are the fields of `Method`."""
+
+    def register(function: "ScoreFunction") -> "ScoreFunction":
+        METHODS.add(
+            name, Method(name, summary, cost, function, units, needs_pairs, signed, side, metric, fill, samples)
+        )
+        return function
+
+    return register
+
+
+def require_units(method: str, units: str) -> None:
+    if (given := METHODS.named(method).units) != units:
+        known = [name for name, other in METHODS.items() if other.units == units]
+        raise HeadcountError(f"{method!r} scores {given}, and {units} are wanted. Use one of {', '.join(known)}.")

@@ -1,0 +1,65 @@
+"""Attention-pattern detectors: how much a head looks where a previous-token, duplicate-token or induction head would.
+
+They run on random tokens said twice, r_1 … r_n r_1 … r_n, not on the task (Olsson et al. 2022, arXiv 2209.11895). The
+score is the mean attention weight from a token of the second copy at position i
+
+    previous-token:   to position i - 1
+    duplicate-token:  to position i - n, where the same token stood before
+    induction:        to position i - n + 1, the token that followed it
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor
+
+from ..models import Model
+from ..models.attention import attending_by
+from ..models.gates import gates_of
+from ..tasks.examples import Example
+from .method import Request
+
+COPY_LENGTH = 24
+
+
+def previous_token(model: Model, examples: Sequence[Example], request: Request) -> Tensor:
+    return _attention_to(model, len(examples), request, back=1)
+
+
+def duplicate_token(model: Model, examples: Sequence[Example], request: Request) -> Tensor:
+    return _attention_to(model, len(examples), request, back=COPY_LENGTH)
+
+
+def induction(model: Model, examples: Sequence[Example], request: Request) -> Tensor:
+    return _attention_to(model, len(examples), request, back=COPY_LENGTH - 1)
+
+
+@torch.no_grad()
+def _attention_to(model: Model, rows: int, request: Request, back: int) -> Tensor:
+    """Mean attention weight from the second copy to the position `back` tokens before, [row, layer, head]."""
+    ids = repeated_tokens(model, rows, torch.Generator().manual_seed(request.seed))
+    queries = torch.arange(ids.shape[1] - COPY_LENGTH, ids.shape[1])
+    scores = []
+    with eager_attention(model):
+        for part in ids.split(max(request.max_tokens // ids.shape[1], 1)):
+            patterns = model.hf(input_ids=part, output_attentions=True, use_cache=False).attentions
+            scores.append(torch.stack([p[:, :, queries, queries - back].mean(-1).cpu() for p in patterns], dim=1))
+            request.advance(len(part))
+    return torch.cat(scores).double()
+
+
+def repeated_tokens(model: Model, rows: int, generator: torch.Generator) -> Tensor:
+    """Random ordinary tokens said twice, behind the beginning-of-text token where the tokenizer uses one."""
+    special = set(getattr(model.tokenizer, "all_special_ids", ()))
+    ordinary = torch.tensor([i for i in range(model.hf.config.get_text_config().vocab_size) if i not in special])
+    copy = ordinary[torch.randint(len(ordinary), (rows, COPY_LENGTH), generator=generator)]
+    front = model.encode("a")[:1] if model.tokenizer is not None else []
+    start = torch.tensor([i for i in front if i in special], dtype=torch.long).expand(rows, -1)
+    return torch.cat([start, copy, copy], dim=1).to(model.device)
+
+
+def eager_attention(model: Model) -> AbstractContextManager[None]:
+    """The attention implementation that shows its weights, for as long as the block lasts. A sparse model's own does,
+    and with another one its gates would be open."""
+    return nullcontext() if gates_of(model) else attending_by(model, "eager")

@@ -1,0 +1,214 @@
+"""Probes for a set of questions: which heads tell which function is at work.
+
+Fitted on the train questions, ranked on the validation questions; the test questions are left for measuring what
+masking does. The same probes fitted to shuffled labels are the control: they should be no better than chance.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...core.errors import HeadcountError, did_you_mean
+from ...core.provenance import Facts
+from ...core.saving import Floats, Saved
+from ...core.words import TokenChoice
+from ...meters import Advance, silent
+from ...models import Model
+from ...tasks.questions import Question, QuestionSet
+from ...tasks.questions.prompts import question_prompts
+from ..comparison import jaccard, seed_agreement, spearman
+from ..scores import HeadScores
+from .by_head import HeadProbes, beyond_chance, fit_by_head
+from .fit import ProbeFit
+from .joint import JointClassifier, features, fit_joint
+from .values import answer_values
+
+PROBES = ("probe", "probe-by-head")
+CONTROL_ERRORS = 3.0
+"""The control is at chance while it lies within so many standard errors of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Probe(Saved):
+    """How much each head tells about each function, and how well probes do at all."""
+
+    FILE: ClassVar[str] = "probe"
+
+    model: str
+    questions: str
+    """The name of the set."""
+    functions: tuple[str, ...]
+    choose: str
+    importance: Floats = field(repr=False)
+    """Of the joint classifier, gradient times activation, [seed, function, layer, head]."""
+    by_head: Floats = field(repr=False)
+    """Of a probe a head, area under the ROC curve minus one half, [function, layer, head]."""
+    joint_accuracy: Floats
+    """Share of the validation questions whose function the joint classifier names, [seed]."""
+    joint_control: Floats
+    """The same, fitted to shuffled labels, minus what such guesses would get by chance, [shuffle, template]."""
+    head_accuracy: Floats = field(repr=False)
+    """Of a probe a head, [layer, head]."""
+    head_control: Floats = field(repr=False)
+    """The same, fitted to shuffled labels, minus chance, mean over heads, [shuffle, template]."""
+    chance: float
+    """The share of the most frequent function among the validation questions."""
+    skipped: dict[str, int] = field(default_factory=dict)
+    """Questions that could not be used, by reason."""
+    provenance: Facts = field(default_factory=dict, repr=False)
+
+    def scores(self, function: str, method: str = "probe") -> HeadScores:
+        """The scores of heads for one function."""
+        if function not in self.functions:
+            raise HeadcountError(f"The probe knows nothing about {function!r}.{did_you_mean(function, self.functions)}")
+        if method not in PROBES:
+            raise HeadcountError(f"There is no probe {method!r}.{did_you_mean(method, PROBES)}")
+        place = self.functions.index(function)
+        by_sample = self.importance[:, place] if method == "probe" else self.by_head[place][None]
+        metric = "importance" if method == "probe" else "roc_auc - 0.5"
+        return HeadScores(self.model, function, method, metric, by_sample, "seeds", provenance=self.provenance)
+
+    def seed_agreement(self, function: str) -> float | None:
+        """Mean rank correlation of |importance| between seeds; none with a single seed."""
+        return seed_agreement(self.scores(function), "absolute", spearman)
+
+    def overlap(self, k: int, method: str = "probe") -> Floats:
+        """Shared heads of the top k of every two functions, over heads in either, [function, function]."""
+        return jaccard(np.stack([np.abs(self.scores(f, method).values).ravel() for f in self.functions]), k)
+
+    def control_words(self) -> list[str]:
+        """A sentence for each control that is not at chance; none where all is well."""
+        words = []
+        for name, excess in (("joint probe", self.joint_control), ("mean probe of a head", self.head_control)):
+            # Questions of one template are guessed alike, so templates are what is counted.
+            error = float(excess.std(ddof=1)) / excess.size**0.5 if excess.size > 1 else float("inf")
+            if abs(excess.mean()) > CONTROL_ERRORS * error:
+                words.append(
+                    f"With shuffled labels the {name} is {excess.mean():+.1%} from chance on questions that it has not"
+                    f" seen ({len(excess)} shuffles, standard error {error:.1%}), where it should be at chance:"
+                    " something beside the labels is learnt, and its scores should not be trusted."
+                )
+        return words
+
+
+def probe_heads(
+    model: Model, questions: QuestionSet, answers: Sequence[Sequence[int]], *, choose: TokenChoice = "surprisal", k: int = 5,
+    fit: ProbeFit | None = None, seeds: int = 5, shuffles: int = 5, seed: int = 0, advance: Advance = silent,
+) -> Probe:  # fmt: skip
+    """Probe every head for every function that a set of questions has.
+
+    **Arguments:**
+
+    - `answers`: token ids of the whole model's answers to `questions.questions`, in that order.
+    - `choose`, `k`: the answer tokens at which heads are read: `first`, `last`, `mean`, or the k of highest
+      `surprisal`.
+    - `seeds`: fits of the joint classifier; `shuffles`: controls of each kind.
+    """
+    if seeds < 1 or shuffles < 1:
+        raise HeadcountError(f"A probe needs at least one seed and one shuffle; these are {seeds} and {shuffles}.")
+    fit = ProbeFit() if fit is None else fit
+    asked = (*questions.train, *questions.validation)
+    functions = _answered(questions, answers)
+    used = [p for p, question in enumerate(asked) if answers[p] and question.function in functions]
+    values = answer_values(
+        model, question_prompts(model, [asked[place] for place in used]), [answers[place] for place in used],
+        choose=choose, k=k, advance=advance,
+    )  # fmt: skip
+    labels = torch.tensor([functions.index(asked[place].function) for place in used])
+    in_train = torch.tensor([place < len(questions.train) for place in used])
+    templates = [asked[place].template for place in used if place >= len(questions.train)]
+    data = _Split(values[in_train], labels[in_train], values[~in_train], labels[~in_train], len(functions), templates)
+    fits = [data.joint(fit, seed * 1000 + number) for number in range(seeds)]
+    importance = np.stack([data.importance(classifier, fit) for classifier in fits])
+    mixed = [data.shuffled(seed * 1000 + number) for number in range(shuffles)]
+    by_head, controls = data.by_head(), [shuffled.by_head() for shuffled in mixed]
+    return Probe(
+        model=model.name, questions=questions.name, functions=functions, choose=choose,
+        importance=importance.reshape(seeds, -1, model.n_layers, model.n_heads), by_head=by_head.scores,
+        joint_accuracy=np.array([data.accuracy(classifier, fit) for classifier in fits]),
+        joint_control=np.stack([m.excess(m.guesses(m.joint(fit, seed * 1000 + n), fit)) for n, m in enumerate(mixed)]),
+        head_accuracy=(by_head.guesses == data.held_labels.numpy()[:, None, None]).mean(0),
+        head_control=np.stack([data.excess(control.guesses) for control in controls]),
+        chance=float(np.bincount(data.held_labels.numpy()).max() / len(data.held_labels)),
+        skipped=_left_out(asked, answers, functions),
+        provenance={"fit": fit.facts(), "seeds": seeds, "shuffles": shuffles, "seed": seed, "choose": choose, "k": k},
+    )  # fmt: skip
+
+
+def _answered(questions: QuestionSet, answers: Sequence[Sequence[int]]) -> tuple[str, ...]:
+    """The functions of which the model answers a question to fit on and one to judge on, with a word."""
+    first = len(questions.train)
+    sides = (questions.train, answers[:first]), (questions.validation, answers[first:])
+    said = [{q.function for q, answer in zip(side, own, strict=False) if answer} for side, own in sides]
+    found = tuple(function for function in questions.functions if all(function in side for side in said))
+    if len(found) < 2:
+        raise HeadcountError(
+            "A probe tells functions apart and needs two or more of which the model answers train and validation"
+            f" questions with a word; there is {', '.join(found) or 'none'}."
+        )
+    return found
+
+
+def _left_out(asked: Sequence[Question], answers: Sequence[Sequence[int]], functions: Sequence[str]) -> dict[str, int]:
+    """Why questions were not used -> how many."""
+    answered = [question for question, answer in zip(asked, answers, strict=False) if answer]
+    counts = {
+        "empty answers": len(asked) - len(answered),
+        "function not in every split": sum(question.function not in functions for question in answered),
+    }
+    return {reason: count for reason, count in counts.items() if count}
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Values and labels to fit on, and others to judge on."""
+
+    values: Tensor
+    labels: Tensor
+    held: Tensor
+    held_labels: Tensor
+    classes: int
+    templates: list[str]
+    """Of the held-out questions."""
+
+    def shuffled(self, seed: int) -> "_Split":
+        order = torch.randperm(len(self.labels), generator=torch.Generator().manual_seed(seed))
+        return replace(self, labels=self.labels[order])
+
+    def joint(self, fit: ProbeFit, seed: int) -> JointClassifier:
+        return fit_joint(self.values, self.labels, self.classes, fit, seed)
+
+    @torch.no_grad()
+    def guesses(self, classifier: JointClassifier, fit: ProbeFit) -> NDArray[np.int64]:
+        logits: Tensor = classifier(features(self.held, fit.layer_mean))
+        return logits.argmax(1).numpy()
+
+    def accuracy(self, classifier: JointClassifier, fit: ProbeFit) -> float:
+        return float((self.guesses(classifier, fit) == self.held_labels.numpy()).mean())
+
+    def excess(self, guesses: NDArray[np.int64]) -> Floats:
+        """Accuracy beyond chance, template by template."""
+        by_question = beyond_chance(guesses, self.held_labels.numpy())
+        names = np.array(self.templates)
+        return np.array([by_question[names == name].mean() for name in dict.fromkeys(self.templates)])
+
+    def importance(self, classifier: JointClassifier, fit: ProbeFit) -> Floats:
+        """Mean over the held-out questions of each function, [function, head]."""
+        found = classifier.importance(features(self.held, fit.layer_mean), self.held_labels)
+        return np.stack([found[self.held_labels == c].mean(0).double().numpy() for c in range(self.classes)])
+
+    def by_head(self) -> HeadProbes:
+        return fit_by_head(self.values, self.labels.numpy(), self.held, self.held_labels.numpy(), self.classes)
+
+
+def elbow(scores: HeadScores) -> int:
+    """How many heads stand out: where the sorted |scores| are farthest below the line from the first to the last."""
+    sizes = np.sort(np.abs(scores.values).ravel())[::-1]
+    places = np.arange(len(sizes))
+    line = sizes[0] + (sizes[-1] - sizes[0]) * places / max(len(sizes) - 1, 1)
+    return int((line - sizes).argmax()) or 1

@@ -1,0 +1,98 @@
+"""`headcount.score`: one number per head or edge, by any method, from the train split of a task."""
+
+from collections.abc import Sequence
+
+from ..core.errors import HeadcountError, require_known, require_seed
+from ..core.progress import progress_bar
+from ..core.provenance import Facts, provenance
+from ..core.words import POSITIONS, Positions, Readers
+from ..edit import Filler
+from ..meters import TOKENS_A_PASS, Advance
+from ..meters.metrics import require_metric
+from ..models import Model
+from ..models.wiring import find_graph
+from ..tasks.examples import Example, Task, pairs_only
+from .fit import Fit, checked_fit
+from .method import METHODS, Request
+from .scores import EdgeScores, HeadScores
+
+
+def score(
+    model: Model,
+    task: Task,
+    method: str = "attribution",
+    *,
+    metric: str | None = None,
+    fill: str | None = None,
+    positions: Positions = "all",
+    steps: int = 5,
+    seed: int = 0,
+    readers: Readers = "kv-heads",
+    fit: Fit | None = None,
+    memory: int | None = None,
+    max_tokens: int | None = None,
+    advance: Advance | None = None,
+) -> HeadScores | EdgeScores:
+    """Score every head, or every edge, on the train split of a task.
+
+    **Arguments:**
+
+    - `method`: one of `headcount methods`.
+    - `metric`: what the scores speak of; the task's own by default.
+    - `fill`: what a removed head carries, for `patching`, `attribution` and `gating`. By default the counterfactual
+      where a task has pairs, else zero.
+    - `positions`: `all`, or `last` for the last prompt token only.
+    - `steps`: points on the path of `attribution-ig` and `eap-ig`.
+    - `readers`: for edges with grouped-query attention. `kv-heads`: keys and values are read once for each KV head.
+      `query-heads`: once for each query head, which is how MIB and EAP-IG count.
+    - `fit`: how gates are fitted, for `gating`; the paper's way by default, `headcount.QUICK` for a look.
+    - `memory`: bytes that edges may use beyond the model; half a gigabyte by default, or what one prompt needs.
+
+    A bar is shown in a terminal, unless `advance` is given, which is told how many prompts have been run.
+
+    A positive score says that keeping the head raises the metric.
+    """
+    chosen = METHODS.named(method)
+    if chosen.metric and metric not in (None, chosen.metric):
+        raise HeadcountError(f"{method} knows the metric {chosen.metric} alone; this is {metric}.")
+    metric = chosen.metric or metric or task.metric
+    require_metric(metric, task.train)
+    fill = fill or chosen.fill or ("counterfactual" if task.has_pairs else "zero")
+    require_seed(seed)
+    require_known(positions, POSITIONS, "positions")
+    if steps < 1:
+        raise HeadcountError(f"An integrated gradient needs at least 1 step; steps is {steps}.")
+    examples: Sequence[Example] = task.split("train")
+    if chosen.needs_pairs:
+        examples = pairs_only(examples, f"The method {method}")
+    if chosen.units == "edges" and (fill, positions) != ("counterfactual", "all"):
+        raise HeadcountError(
+            f"{method} scores edges with counterfactual fill at all positions; this is {fill}, {positions}."
+        )
+    max_tokens = max_tokens or TOKENS_A_PASS
+    filler = Filler.prepare(
+        model, fill, examples=examples, reference=examples, side=chosen.side, seed=seed, max_tokens=max_tokens
+    )
+    graph = find_graph(model, readers) if chosen.units == "edges" else None
+    edges, updates = 0 if graph is None else graph.n_edges, checked_fit(fit).forwards(len(examples)) // len(examples)
+    cost = chosen.forwards(model.head_count, steps, edges, updates) * len(examples)
+    with progress_bar(cost, quiet=advance is not None) as bar:
+        bar.describe(f"{model.name} · {task.name} · {method}")
+        told = advance or bar.advance
+        request = Request(metric, filler, positions, steps, seed, max_tokens, told, readers, memory, fit, bar.note)
+        values = chosen.function()(model, examples, request)
+    arguments: Facts = {"metric": metric, "fill": fill, "positions": positions, "steps": steps, "seed": seed}
+    if graph is not None:
+        arguments["readers"] = readers
+    facts: Facts = {"model": model.name, "task": task.name, "method": method, "metric": metric, "signed": chosen.signed}
+    origin = provenance(model, task, arguments)
+    found = values.cpu().double().numpy()
+    if graph is not None:
+        return EdgeScores(
+            **facts,
+            graph=graph,
+            width=int(model.hf.config.get_text_config().hidden_size),
+            values=found,
+            provenance=origin,
+        )
+    return HeadScores(**facts, by_pair=found, samples=chosen.samples, provenance=origin)

@@ -1,0 +1,140 @@
+"""Scores of all heads or of all edges, and where they come from."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from ..core.errors import HeadcountError
+from ..core.provenance import Facts
+from ..core.saving import Floats, Row, Saved, Tabled
+from ..core.words import Readers, ScoreOrder, Units
+from ..edit import Head, head_name
+from ..models import Model
+from ..models.graph import Edge, Graph
+from ..models.wiring import find_graph
+from .circuit import Circuit
+
+
+@dataclass(frozen=True, eq=False)
+class HeadScores(Saved, Tabled):
+    """One number a head: positive says that keeping the head raises the metric."""
+
+    FILE: ClassVar[str] = "scores"
+    units: ClassVar[Units] = "heads"
+
+    model: str
+    task: str
+    method: str
+    metric: str
+    by_pair: Floats = field(repr=False)
+    """[sample, layer, head]."""
+    samples: str = "examples"
+    """What the samples are: `examples` (pairs or completions), or the `seeds` of a method that is fitted."""
+    signed: bool = True
+    """Whether the sign of a score says anything."""
+    provenance: Facts = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def values(self) -> Floats:
+        """Mean over samples, [layer, head]."""
+        mean: Floats = self.by_pair.mean(0)
+        return mean
+
+    @property
+    def size(self) -> int:
+        return int(self.values.size)
+
+    def order(self, by: ScoreOrder = "absolute") -> list[Head]:
+        """Heads (layer, head) from the first to be kept to the last.
+
+        `signed`: the most helpful first, the most harmful last. `absolute`: the largest effect first, of either sign.
+        Ties go by layer and head.
+        """
+        flat = self.values.ravel()
+        ranked = np.argsort(-(flat if by == "signed" else np.abs(flat)), kind="stable")
+        heads = self.values.shape[1]
+        return [(int(index) // heads, int(index) % heads) for index in ranked]
+
+    def top(self, k: int, by: ScoreOrder = "absolute") -> tuple[str, ...]:
+        """Names of the first k heads of an order."""
+        return tuple(head_name(head) for head in self.order(by)[:k])
+
+    def rows(self) -> list[Row]:
+        """A row a head."""
+        error = self.by_pair.std(0, ddof=1) / np.sqrt(len(self.by_pair)) if len(self.by_pair) > 1 else self.values * 0
+        facts = {"model": self.model, "task": self.task, "method": self.method, "metric": self.metric}
+        return [
+            {**facts, "layer": layer, "head": head, "score": float(value), "standard_error": float(error[layer, head])}
+            for (layer, head), value in np.ndenumerate(self.values)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeScores(Saved, Tabled):
+    """One number an edge: positive says that keeping the edge raises the metric."""
+
+    FILE: ClassVar[str] = "edge-scores"
+    units: ClassVar[Units] = "edges"
+
+    model: str
+    task: str
+    method: str
+    metric: str
+    graph: Graph
+    width: int
+    """Of the residual stream."""
+    values: Floats = field(repr=False)
+    """[writer, reader], mean over pairs; 0 where there is no edge."""
+    signed: bool = True
+    provenance: Facts = field(default_factory=dict, repr=False)
+    writers: tuple[str, ...] = field(default=(), repr=False)
+    readers: tuple[str, ...] = field(default=(), repr=False)
+    """Names of the rows and columns, for those who read the files."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "writers", self.graph.writers)
+        object.__setattr__(self, "readers", self.graph.readers)
+
+    @property
+    def size(self) -> int:
+        return self.graph.n_edges
+
+    def readers_on(self, model: Model) -> Readers:
+        """How keys and values are counted here, if the scores are of this model."""
+        for readers in ("kv-heads", "query-heads"):
+            if self.graph == find_graph(model, readers):
+                return readers
+        wanted = find_graph(model).n_edges
+        raise HeadcountError(
+            f"The scores are of {self.graph.n_edges} edges, but {model.name} has {wanted}. Score this model first."
+        )
+
+    def order(self, by: ScoreOrder = "absolute") -> list[Edge]:
+        """Edges (writer, reader) from the first to be kept to the last, as `HeadScores.order`."""
+        edges = np.argwhere(self.graph.real)
+        found = self.values[self.graph.real]
+        ranked = np.argsort(-(found if by == "signed" else np.abs(found)), kind="stable")
+        return [(int(writer), int(reader)) for writer, reader in edges[ranked]]
+
+    def top(self, k: int, by: ScoreOrder = "absolute") -> tuple[str, ...]:
+        """Names of the first k edges of an order."""
+        return tuple(self.graph.edge_name(edge) for edge in self.order(by)[:k])
+
+    def circuit(self, k: int, by: ScoreOrder = "absolute") -> Circuit:
+        """The first k edges, to be saved or drawn."""
+        if not 0 <= k <= self.graph.n_edges:
+            raise HeadcountError(f"k must lie between 0 and the model's {self.graph.n_edges} edges; {k} does not.")
+        keep = np.zeros(self.values.shape, dtype=bool)
+        for edge in self.order(by)[:k]:
+            keep[edge] = True
+        return Circuit(self.model, self.task, self.graph, self.width, keep, self.values)
+
+    def rows(self) -> list[Row]:
+        """A row an edge."""
+        facts = {"model": self.model, "task": self.task, "method": self.method, "metric": self.metric}
+        return [
+            {**facts, "writer": self.writers[f], "reader": self.readers[b], "score": float(self.values[f, b])}
+            for f, b in np.argwhere(self.graph.real)
+        ]

@@ -1,0 +1,87 @@
+"""Everything that a post-training run is decided by, and nothing that it finds out. (Free of torch, for the command
+line's sake.)"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ..core.settings import Settings
+from ..core.words import GateForm, GateGradient, Regulariser
+
+Count = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+
+
+class Recipe(Settings):
+    """The settings of `headcount.sparsify`."""
+
+    steps: Count = 500
+    """Optimiser steps."""
+    batch: Count = 8
+    """Sequences a step, over all devices."""
+    length: Annotated[int, Field(ge=2)] = 128
+    """Tokens a sequence. Shares of open edges hold for this length alone."""
+    lora: Count | None = None
+    """Train adapters of this rank on q, k, v and the output projection; all weights by default."""
+    control: bool = False
+    """The same training with no gates: what the text alone does to the model."""
+
+    form: GateForm = "log-prob"
+    """Of the gates."""
+    gradient: GateGradient = "expected"
+    """Through the gates; relaxed is the paper's."""
+    sharpness: Positive = 2.0
+    """Of the gates, β; 1 in the paper."""
+    start: float | None = None
+    """Where the heads' offsets begin: the logarithm of the threshold (log-prob) or the bias (logit)."""
+
+    tolerance: NotNegative = 0.01
+    """What may be lost on average, in nats a token."""
+    kl: Share = 0.0
+    """Share of KL in what is lost at a token: (1 - kl) (loss - dense loss) + kl KL(dense ‖ sparse)."""
+    tail: Share = 0.0
+    """Also bound what is lost on average over this share of the tokens, those that lose most; 0 for no such bound."""
+    tail_tolerance: Positive = 0.5
+    """What they may lose."""
+    regulariser: Regulariser = "log"
+    """What is made small: the share of open edges, its logarithm, or the mean over heads of the logarithm of each
+    head's, which shuts little used heads altogether rather than thin out the busy ones."""
+    distance_power: float | None = None
+    """Count an edge by this power of its length; all alike by default."""
+
+    lr: Positive | None = None
+    """Learning rate of the weights; by default 1e-3 for adapters and 5e-5 for all of them."""
+    gate_lr: NotNegative = 5e-2
+    """Learning rate of the heads' offsets."""
+    warmup: Annotated[int, Field(ge=0)] = 20
+    """Steps in which the learning rates rise."""
+    cooldown: Share = 0.2
+    """Share of the steps over which the learning rates go down to zero, at the end."""
+    first_multiplier: Positive = 4.0
+    """Of every bound."""
+    multiplier_speed: Positive = 0.05
+    """How far the logarithm of a bound's multiplier moves in one step at most."""
+    smoothing: Share = 0.9
+    """Of what is lost, from step to step."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Of adapters, batches and gates."""
+
+    held_out: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    """The last share of every source, never trained on."""
+    checkpoint_every: Count = 25
+    """Steps between checkpoints."""
+    evaluate_sequences: Count = 64
+    """Held-out sequences to evaluate on, at most."""
+
+    @property
+    def first_offset(self) -> float:
+        """By default gates begin so far open that the dense model's loss is hardly touched."""
+        if self.start is not None:
+            return self.start
+        return 4.0 if self.form == "logit" else -4.5
+
+    @property
+    def weight_lr(self) -> float:
+        return self.lr if self.lr is not None else (5e-5 if self.lora is None else 1e-3)

@@ -1,0 +1,69 @@
+"""Models and examples in memory, loaded when a step first asks for them and reused by the steps after it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from ..core.errors import HeadcountError
+from ..core.keys import digest
+from ..core.progress import waiting
+from ..core.provenance import Facts
+from ..models import Model, load
+from . import STUDIES
+from .plan import Job, Step, Subject
+
+Loader = Callable[[str], Model]
+KEPT_SHARE = 0.25
+"""Models are kept while all of them together take less than this share of the machine's memory."""
+
+
+@dataclass
+class Bench:
+    """What a worker has at hand."""
+
+    loader: Loader = load
+    names: tuple[str, ...] = ()
+    """All models of the study, to tell apart folders of the same name."""
+    _models: dict[str, Model] = field(default_factory=dict)
+    _examples: dict[str, Any] = field(default_factory=dict)
+
+    def model(self, name: str) -> Model:
+        if name not in self._models:
+            with waiting(f"loading {name}"):
+                model = self.loader(name)
+                if sum(Path(other).name == model.name for other in self.names) > 1:
+                    model = replace(model, name=name)
+                _ = model.fingerprint  # takes a moment for large models
+            sizes = [_bytes(other) for other in (*self._models.values(), model)]
+            if sum(sizes) > KEPT_SHARE * psutil.virtual_memory().total:
+                self._models.clear()
+            self._models[name] = model
+        return self._models[name]
+
+    def examples(self, name: str, asked: Facts) -> Any:
+        """What a panel asks of a model, made once."""
+        key = digest([name, asked])
+        if key not in self._examples:
+            kind = STUDIES.named(asked["kind"])
+            self._examples[key] = kind.settings(**asked["panel"]).examples(self.model(name))
+        return self._examples[key]
+
+    def job(self, step: Step[Any], advance: Callable[[float], None], note: Callable[[str], None]) -> Job:
+        """What a step needs, checked against what it was planned with."""
+        if step.subject is None:
+            return Job(step.settings, None, None, advance, note)  # type: ignore[arg-type]
+        subject = step.subject
+        model, examples = self.model(subject.model), self.examples(subject.model, subject.asked)
+        here = Subject.of(subject.model, model, subject.asked, examples).identity
+        if any(subject.identity[key] != fact for key, fact in here.items()):
+            raise HeadcountError(
+                f"{subject.model} or its examples are not what the step {step.label!r} was planned with. Plan it again."
+            )
+        return Job(step.settings, model, examples, advance, note)
+
+
+def _bytes(model: Model) -> int:
+    return sum(parameter.numel() * parameter.element_size() for parameter in model.hf.parameters())

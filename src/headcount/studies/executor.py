@@ -1,0 +1,72 @@
+"""Executors: what takes a plan and comes back with the results of its steps. Here in this process, one after the other."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..core.cache import Result, Store
+from ..core.errors import HeadcountError
+from ..core.progress import Bar
+from .bench import Bench
+from .plan import Found, Plan, Step
+
+
+@dataclass
+class Ledger:
+    """What was computed and what was found: the labels of steps by their keys."""
+
+    computed: dict[str, str] = field(default_factory=dict)
+    cached: dict[str, str] = field(default_factory=dict)
+
+
+class Executor(Protocol):
+    def __call__(self, plan: Plan, bench: Bench, store: Store | None, bar: Bar, ledger: Ledger) -> Found:
+        """The results of all steps; those that the store has are not computed again."""
+
+
+def in_process(plan: Plan, bench: Bench, store: Store | None, bar: Bar, ledger: Ledger) -> Found:
+    """Steps in their order. A refusal ends the study, unless the step is optional: then it is the step's result."""
+    found = Found()
+    for step in plan.steps:
+        found.results[step.key] = _result(step, found, bench, store, bar, ledger)
+    return found
+
+
+def _result(
+    step: Step[Result], found: Found, bench: Bench, store: Store | None, bar: Bar, ledger: Ledger
+) -> Result | HeadcountError:
+    bar.describe(step.label)
+    kept = None if store is None else store.find(step.key, step.returns)
+    if kept is not None:
+        ledger.cached[step.key] = step.label
+        bar.advance(step.cost)
+        return kept
+    paid = Paid(bar.advance)
+    try:
+        begun = time.monotonic()
+        job = bench.job(step, paid, bar.note)
+        result = step.compute(job, [found[needed] for needed in step.needs])
+    except HeadcountError as error:
+        if not step.optional:
+            raise
+        bar.advance(step.cost - paid.total)
+        return error
+    ledger.computed[step.key] = step.label
+    bar.advance(step.cost - paid.total)  # what a step costs is known only about before it
+    if store is None:
+        return result
+    facts = {**step.description, "label": step.label, "seconds": round(time.monotonic() - begun, 3)}
+    return store.keep(step.key, result, facts)
+
+
+@dataclass
+class Paid:
+    """How much of a step's cost the bar has been told."""
+
+    tell: Callable[[float], None]
+    total: float = 0.0
+
+    def __call__(self, amount: float) -> None:
+        self.total += amount
+        self.tell(amount)

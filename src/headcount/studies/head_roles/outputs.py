@@ -1,0 +1,130 @@
+"""What a study of roles leaves behind: roles.csv, the fits themselves, the figure, and what the curves say in words."""
+
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TypedDict
+
+import numpy as np
+
+from ...core.files import write_file
+from ...core.saving import csv_text
+from ...core.words import ROLES
+from ...rank.comparison import seed_agreement, spearman
+from ...rank.roles import HeadRoles
+from ...sweeps import Curve
+from ...view.style import save_figure
+from ..kind import Summary
+from ..outputs import SUMMARY_VERSION, file_name, rounded
+from ..study import Study
+from .figure import draw_roles
+from .steps import RolesCell
+
+
+class RoleCurve(TypedDict):
+    """The change at the last k, and its extremes."""
+
+    last_k: int
+    last: float | None
+    lowest: float | None
+    lowest_k: int
+    highest: float | None
+    highest_k: int
+
+
+class RolesEntry(TypedDict):
+    """One task and model: how good the model is, how many heads have which role, how seeds agree, what curves do."""
+
+    task: str
+    model: str
+    heads: int
+    seeds: int
+    base: str
+    fill: str
+    metric: str
+    test_examples: int
+    whole_model: dict[str, float | None]
+    shares: dict[str, dict[str, float | None]]
+    seed_agreement: dict[str, float | None]
+    updates: list[int]
+    curves: dict[str, RoleCurve]
+    words: dict[str, str]
+
+
+class RolesSummary(Summary):
+    cells: list[RolesEntry]
+
+
+def write(folder: Path, study: Study, cells: Sequence[Sequence[RolesCell]]) -> Summary:
+    """Write everything into the folder and return the summary."""
+    flat = list(chain.from_iterable(cells))
+    for cell in flat:
+        cell.scores.save(folder / "roles" / file_name(f"{cell.scores.task}-{cell.scores.model}"))
+    write_file(folder / "roles.csv", csv_text([row for cell in flat for row in cell.scores.rows()]))
+    save_figure(draw_roles([[(cell.scores, cell.curves) for cell in row] for row in cells], title=study.title), folder)
+    entries = [_entry(cell.scores, cell.curves) for cell in flat]
+    summary: RolesSummary = {
+        "version": SUMMARY_VERSION,
+        "kind": study.kind.name,
+        "title": study.title,
+        "cells": entries,
+    }
+    return summary
+
+
+def _entry(roles: HeadRoles, curves: Sequence[Curve]) -> RolesEntry:
+    first = curves[0]
+    scores = {role or "gating": roles.scores(role) for role in (None, *ROLES)}
+    return {
+        "task": first.task,
+        "model": first.model,
+        "heads": first.total,
+        "seeds": roles.seeds,
+        "base": first.base,
+        "fill": first.fill,
+        "metric": first.metric,
+        "test_examples": first.pairs,
+        "whole_model": {name: rounded(value) for name, value in first.whole.items()},
+        "shares": {role: {how: rounded(v) for how, v in by.items()} for role, by in roles.shares().items()},
+        "seed_agreement": {name: rounded(seed_agreement(own, "signed", spearman)) for name, own in scores.items()},
+        "updates": [int(n) for n in np.isfinite(roles.losses).any(2).sum(1)],
+        "curves": {curve.order: _facts(curve) for curve in curves},
+        "words": words_of(curves),
+    }
+
+
+def _facts(curve: Curve) -> RoleCurve:
+    value = curve.band(curve.metric).value
+    lowest, highest = int(value.argmin()), int(value.argmax())
+    return {
+        "last_k": curve.ks[-1],
+        "last": rounded(value[-1]),
+        "lowest": rounded(value[lowest]),
+        "lowest_k": curve.ks[lowest],
+        "highest": rounded(value[highest]),
+        "highest_k": curve.ks[highest],
+    }
+
+
+def words_of(curves: Sequence[Curve]) -> dict[str, str]:
+    """What each role's curve does beside what its name promises."""
+    means = {curve.order: curve.band(curve.metric).value[1:] for curve in curves}
+    ks = np.array(curves[0].ks[1:])
+    helps, neither, hurts = (means[role] for role in ROLES)
+    above = ks[helps >= 0]
+    falls = "below zero at every k" if not len(above) else f"not below zero at k = {', '.join(map(str, above[:6]))}"
+    sizes = np.abs(np.stack([helps, neither, hurts]))
+    nearest = int((sizes.argmin(0) == 1).sum())
+    rising = hurts > 0
+    if rising[0]:
+        until = int(ks[rising.argmin() - 1]) if not rising.all() else int(ks[-1])
+        rises = f"above zero from k = {ks[0]} to {until}, at most {hurts.max():+.2f} at k = {ks[hurts.argmax()]}"
+    elif rising.any():
+        rises = f"at first {hurts[0]:+.2f}, above zero from k = {ks[rising.argmax()]}"
+    else:
+        rises = f"never above zero, at most {hurts.max():+.2f}"
+    return {
+        "facilitation": falls,
+        "irrelevance": f"the nearest to zero of the three at {nearest} of {len(ks)} points",
+        "interference": rises,
+    }

@@ -1,0 +1,15 @@
+"""Explained effect against units kept or masked, of heads, edges or attention edges, dense models beside sparse ones."""
+
+from ..kind import StudyKind
+from .settings import AttentionEdgesKept, EdgesKept, HeadsKept
+
+HOME = __name__
+HEADS_KEPT = StudyKind("heads-kept", "How many heads a behaviour needs, and which.", HeadsKept, HOME, "explained")
+EDGES_KEPT = StudyKind("edges-kept", "The same over edges between components.", EdgesKept, HOME, "explained")
+ATTENTION_EDGES_KEPT = StudyKind(
+    "attention-edges-kept",
+    "The same over edges between tokens, prompt by prompt.",
+    AttentionEdgesKept,
+    HOME,
+    "explained",
+)

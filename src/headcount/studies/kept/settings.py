@@ -1,0 +1,108 @@
+"""The settings of studies of what is kept."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, Field
+
+from ...core.errors import HeadcountError
+from ...core.settings import Listed, check
+from ...core.words import ChanceOrder, Grid, Mode, Positions, Readers, ScoreOrder, Units
+from ...rank import METHODS
+from ...rank.method import require_units
+from ..panel import Count, Panel
+
+Orders = Annotated[Listed[ScoreOrder | ChanceOrder], AfterValidator(check(bool, "must be a list that is not empty"))]
+
+
+class Kept(Panel):
+    """What heads, edges and attention edges share: a task, and a curve for each model and order."""
+
+    ONCE: ClassVar[tuple[str, ...]] = ("models", "orders")
+    units: Units
+    """What is kept."""
+    orders: Orders = ("absolute", "signed", "chance")
+    """Orders in which units are kept; may be given again. Without a sign in the scores, `signed` is left out."""
+    threshold: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """Explained effect that counts as enough."""
+    precision: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of the units needed to which the crossing of the threshold is found; 0 for one unit."""
+    ks: Grid | Listed[int] = ()
+    """A grid's name or numbers of units; quadratic for heads and logarithmic for the others by default."""
+    points: Annotated[int, Field(ge=2)] = 24
+    """Of a grid."""
+    draws: Count = 20
+    """Of chance orders."""
+
+    def check(self) -> None:
+        from ...meters.metrics import metric_named
+
+        if self.metric:
+            metric_named(self.metric)
+
+
+class ScoredKept(Kept):
+    """Units that are scored once for the task and then kept in the order of their scores."""
+
+    method: str = ""
+    """Scoring method, see 'headcount methods'; by default the integrated gradient between the two prompts, where there
+    is one for these units and this fill."""
+    mode: Mode = "keep"
+    """Whether the first units are kept or masked."""
+    fill: str = "counterfactual"
+    """What removed units carry: counterfactual, mean, mean-global, zero; of heads also resample and scale(0.1)."""
+    steps: Count = 5
+    """Points on the path of an integrated gradient."""
+
+    def __init__(self, **values: object) -> None:
+        super().__init__(**values)  # type: ignore[arg-type]
+        object.__setattr__(self, "method", self.method or self.default_method())
+        asked = "orders" in values
+        if self.method in METHODS and not METHODS[self.method].signed:
+            if asked and "signed" in self.orders:
+                raise HeadcountError(f"orders cannot hold 'signed': scores of {self.method} have no sign.")
+            object.__setattr__(self, "orders", tuple(order for order in self.orders if order != "signed"))
+
+    def default_method(self) -> str:
+        return "eap-ig"
+
+    def check(self) -> None:
+        from ...edit import Fill
+
+        require_units(self.method, self.units)
+        super().check()
+        Fill.parse(self.fill)
+
+
+class HeadsKept(ScoredKept):
+    units: Literal["heads"] = "heads"
+
+    positions: Positions = "all"
+    """Where heads are removed."""
+
+    def default_method(self) -> str:
+        return "attribution-ig" if self.fill == "counterfactual" else "attribution"
+
+
+class EdgesKept(ScoredKept):
+    TAKES_MEMORY: ClassVar[bool] = True
+
+    units: Literal["edges"] = "edges"
+    readers: Readers = "kv-heads"
+    """Who reads keys and values: the model's KV heads, or every query head."""
+    prune: bool = False
+    """Measure circuits without dangling edges."""
+
+    def check(self) -> None:
+        from ...edit.edge_fills import check_cut
+
+        super().check()
+        check_cut(self.fill, "all")
+
+
+class AttentionEdgesKept(Kept):
+    """They are scored by attribution, kept, and carry the counterfactual elsewhere."""
+
+    units: Literal["attention-edges"] = "attention-edges"
+
+    orders: Listed[ScoreOrder | Literal["chance"]] = ("absolute", "signed", "chance")
+    """Orders in which attention edges are kept, prompt by prompt; may be given again."""

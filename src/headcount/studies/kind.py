@@ -1,0 +1,85 @@
+"""What a kind of study is: a folder, with its settings, its steps, its outputs, its figure, its table and its TOML.
+
+    settings.py    the typed settings of a panel, a subclass of `Panel`
+    steps.py       plan(kind, panel, name, model, examples, memory) -> Work
+    outputs.py     write(folder, study, cells) -> Summary
+    figure.py      plot(curves, threshold, title) -> a figure of curves alone, for `headcount.plot`
+    table.py       show(result), in the terminal
+    NAME.toml      the study as it comes
+
+(Free of torch until one of them is asked for.)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
+
+from ..core.words import CurveKind
+from .panel import Panel
+
+if TYPE_CHECKING:
+    from ..core.cache import Result
+    from ..sweeps import Curve
+    from .plan import Found, Step, Work
+
+Part = Literal["steps", "outputs", "figure", "table"]
+
+
+class Cell(Protocol):
+    """What one panel and one model come to."""
+
+    @property
+    def scores(self) -> object:
+        """What the units were ordered by."""
+
+    @property
+    def curves(self) -> "Sequence[Curve]": ...
+
+
+class Summary(TypedDict):
+    """What summary.json has in every study; each kind says more. `version` changes when the meaning of a key does."""
+
+    version: int
+    kind: str
+    title: str
+
+
+class Together(Protocol):
+    """What is done once for all cells of a study."""
+
+    @property
+    def steps(self) -> "Sequence[Step[Result]]": ...
+
+    def finish(self, cells: Sequence[Sequence[Cell]], found: "Found") -> list[list[Cell]]: ...
+
+
+@dataclass(frozen=True)
+class StudyKind:
+    name: str
+    summary: str
+    settings: type[Panel]
+    home: str
+    """The package that is its folder."""
+    curves: CurveKind
+    """What its curves say."""
+
+    def part(self, name: Part) -> ModuleType:
+        return import_module(f"{self.home}.{name}")
+
+    @property
+    def toml(self) -> Path:
+        return Path(str(files(self.home))) / f"{self.name}.toml"
+
+    def together(self, works: "Sequence[Work[Cell]]") -> Together | None:
+        """Steps that a study of this kind does once, behind those of its cells; most have none."""
+        make = getattr(self.part("steps"), "together", None)
+        found: Together | None = None if make is None else make(works)
+        return found
+
+    def options(self) -> Mapping[str, str]:
+        """Keys and what they mean."""
+        return {name: field.description or "" for name, field in self.settings.model_fields.items()}

@@ -1,0 +1,214 @@
+"""What a study of masked heads leaves behind: answers, scores of heads, figures, and what the curves say in words."""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from ...core.files import write_file
+from ...core.saving import Row, csv_text
+from ...edit import head_name
+from ...meters.text_metrics import accepted
+from ...rank.probes.probe import PROBES, Probe, elbow
+from ...sweeps import Curve
+from ...sweeps.masking import masked_ks
+from ...sweeps.steering import Steering
+from ...view.style import save_figure
+from ..kind import Summary
+from ..outputs import SUMMARY_VERSION, file_name, rounded
+from ..study import Study
+from .figure import draw_masked, shown_similarity
+from .functions_figure import draw_functions
+from .steering_figure import draw_steering
+from .steps import MaskedCell
+from .summary import MaskedEntry, MaskedSummary, ProbeEntry, PushEntry
+
+FEW_QUESTIONS = 10
+
+
+def write(folder: Path, study: Study, cells: Sequence[Sequence[MaskedCell]]) -> Summary:
+    """Write everything into the folder and return the summary."""
+    flat = list(chain.from_iterable(cells))
+    probes = {cell.model: cell.probe for cell in flat}
+    for cell in flat:
+        cell.scores.save(folder / "scores" / file_name(f"{cell.function}-{cell.model}"))
+    for name, probe in probes.items():
+        probe.save(folder / "probes" / file_name(name))
+        top = max(masked_ks(probe.by_head[0].size))
+        method = flat[0].scores.method if flat[0].scores.method in PROBES else "probe"
+        maps = np.stack([probe.scores(function, method).values for function in probe.functions])
+        words = f"{name}: heads by function ({method})"
+        figure = draw_functions(maps, probe.functions, probe.overlap(top, method), top, words)
+        save_figure(figure, folder, "heads" if len(probes) == 1 else file_name(f"heads-{name}"))
+    write_file(folder / "heads.csv", csv_text([row for probe in probes.values() for row in _head_rows(probe)]))
+    write_file(folder / "masked.csv", csv_text([row for cell in flat for row in _masked_rows(cell)]))
+    write_file(folder / "answers.csv", csv_text([row for cell in flat for row in _answer_rows(cell)]))
+    by_model = [[cell.curves for cell in flat if cell.model == name] for name in probes]
+    save_figure(draw_masked(by_model, title=study.title), folder)
+    _write_steering(folder, [cell.steering for cell in flat if cell.steering is not None])
+    summary: MaskedSummary = {
+        "version": SUMMARY_VERSION,
+        "kind": study.kind.name,
+        "title": study.title,
+        "similarity": shown_similarity([curve for cell in flat for curve in cell.curves]),
+        "cells": [_entry(cell) for cell in flat],
+        "probes": [_probe(probe) for probe in probes.values()],
+        "baseline": {cell.model: {f: rounded(v) for f, v in cell.baseline.items()} for cell in flat},
+        "notes": _notes(flat, probes.values()),
+    }
+    return summary
+
+
+def _write_steering(folder: Path, found: Sequence[Steering]) -> None:
+    for entry in found:
+        entry.save(folder / "steering" / file_name(f"{entry.function}-{entry.model}"))
+    models = dict.fromkeys(entry.model for entry in found)
+    for name in models:
+        own = [entry for entry in found if entry.model == name]
+        figure = draw_steering(own, f"{name}: heads pushed toward right answers")
+        save_figure(figure, folder, file_name(f"steering-{name}") if len(models) > 1 else "steering")
+
+
+def _entry(cell: MaskedCell) -> MaskedEntry:
+    first, curves = cell.curves[0], cell.curves
+    return {
+        "function": cell.function,
+        "model": cell.model,
+        "heads": first.total,
+        "method": cell.scores.method,
+        "metric": first.metric,
+        "similarity": shown_similarity(curves),
+        "test_questions": first.pairs,
+        "fill": first.fill,
+        "ks": list(first.ks),
+        "draws": max(curve.draws for curve in curves),
+        "unmasked": {name: rounded(value) for name, value in first.whole.items()},
+        "curves": {
+            curve.order: {m: [rounded(v) for v in curve.band(m).value] for m in curve.values} for curve in curves
+        },
+        "words": words_of(curves, first.metric),
+        "elbow": elbow(cell.scores),
+        "top_heads": list(cell.scores.top(10)),
+        "seed_agreement": rounded(cell.probe.seed_agreement(cell.function)),
+        "steering": _pushes(cell),
+        "skipped": cell.skipped,
+        "empty_answers": cell.empty,
+        "missing": cell.missing,
+    }
+
+
+def words_of(curves: Sequence[Curve], metric: str) -> dict[str, str]:
+    """At the largest k, where the top heads lie among the draws of each control."""
+    by_order = {curve.order: curve.values[metric].mean(2)[:, -1] for curve in curves}
+    top, k = float(by_order.pop("absolute")[0]), curves[0].ks[-1]
+    words = {}
+    for order, draws in by_order.items():
+        above = int((draws > top).sum())
+        place = f"below {above} of {len(draws)} draws"
+        if above == len(draws):
+            place = "below every draw"
+        elif (draws < top).all():
+            place = "above every draw"
+        words[order] = f"k = {k}: {top:.2f}, {place} ({draws.min():.2f} to {draws.max():.2f})"
+    return words
+
+
+def _pushes(cell: MaskedCell) -> PushEntry:
+    found = cell.steering
+    if found is None:
+        return {"reason": cell.no_steering}
+    gain, low, high = found.gain()
+    return {
+        "heads": found.heads,
+        "alpha": found.alphas[found.chosen],
+        "unpushed": rounded(found.test[0].mean()),
+        "gain": rounded(gain),
+        "low": rounded(low),
+        "high": rounded(high),
+        "control_alpha": found.provenance["control_alpha"],
+        "control_gain": rounded(float(found.control.mean() - found.test[0].mean())),
+        "alphas": list(found.alphas),
+        "test": [rounded(v) for v in found.test.mean(1)],
+        "validation": [rounded(v) for v in found.validation.mean(1)],
+    }
+
+
+def _probe(probe: Probe) -> ProbeEntry:
+    return {
+        "model": probe.model,
+        "questions": probe.questions,
+        "choose": probe.choose,
+        "chance": rounded(probe.chance),
+        "joint_accuracy": [rounded(v) for v in probe.joint_accuracy],
+        "joint_control": rounded(probe.joint_control.mean()),
+        "head_control": rounded(probe.head_control.mean()),
+        "head_accuracy_mean": rounded(probe.head_accuracy.mean()),
+        "head_accuracy_best": rounded(probe.head_accuracy.max()),
+        "seed_agreement": {f: rounded(probe.seed_agreement(f)) for f in probe.functions},
+        "skipped": probe.skipped,
+    }
+
+
+def _notes(cells: Sequence[MaskedCell], probes: Iterable[Probe]) -> list[str]:
+    """What a reader has to know, once each."""
+    notes = [sentence for probe in probes for sentence in probe.control_words()]
+    notes += [f"{name} is missing: {reason}" for cell in cells for name, reason in cell.missing.items()]
+    for cell in cells:
+        if cell.skipped:
+            listed = ", ".join(f"{reason} ({count})" for reason, count in cell.skipped.items())
+            notes.append(f"Questions that were skipped: {listed}.")
+        if len(cell.asked) < FEW_QUESTIONS:
+            notes.append(f"{cell.function}: only {len(cell.asked)} test questions; read its curves with care.")
+        if said := {order: count for order, count in cell.empty.items() if count}:
+            listed = ", ".join(f"{count} ({order})" for order, count in said.items())
+            notes.append(f"{cell.function}: answers without a word, which count as wrong: {listed}.")
+        if cell.no_steering and cell.no_steering != "not asked for":
+            notes.append(f"{cell.function}: no pushes. {cell.no_steering}")
+    return list(dict.fromkeys(notes))
+
+
+def _head_rows(probe: Probe) -> list[Row]:
+    return [
+        {
+            "model": probe.model,
+            "function": function,
+            "method": method,
+            **{k: row[k] for k in ("layer", "head", "score")},
+        }
+        for function in probe.functions
+        for method in PROBES
+        for row in probe.scores(function, method).rows()
+    ]
+
+
+def _masked_rows(cell: MaskedCell) -> list[Row]:
+    """Which heads were masked, a row a kind of mask, draw and k."""
+    rows, heads = list[Row](), cell.scores.values.shape[1]
+    for order, masked in cell.masked.items():
+        for draw, by_k in enumerate(masked.heads):
+            for k, places in zip(masked.ks, by_k, strict=True):
+                names = " ".join(head_name(divmod(place, heads)) for place in places)
+                facts: Row = {"model": cell.model, "function": cell.function, "order": order, "draw": draw, "k": k}
+                rows.append({**facts, "heads": names})
+    return rows
+
+
+def _answer_rows(cell: MaskedCell) -> list[Row]:
+    """Every answer, and whether it is accepted."""
+    rows = _rows(cell, "unmasked", 0, 0, cell.whole)
+    for order, masked in cell.masked.items():
+        for draw, by_k in enumerate(masked.texts):
+            for k, texts in zip(masked.ks, by_k, strict=True):
+                rows += _rows(cell, order, k, draw, texts)
+    return rows
+
+
+def _rows(cell: MaskedCell, order: str, k: int, draw: int, texts: Sequence[str]) -> list[Row]:
+    facts: Row = {"model": cell.model, "function": cell.function, "order": order, "k": k, "draw": draw}
+    right = accepted(texts, texts, cell.asked)
+    rows = list[Row]()
+    for question, text, was_right in zip(cell.asked, texts, right, strict=True):
+        asked: Row = {"template": question.template, "question": question.text, "right_answer": question.answer}
+        rows.append({**facts, **asked, "answer": text, "accepted": int(was_right)})
+    return rows

@@ -1,0 +1,65 @@
+"""What the panels of all studies have. Every field is a key of the TOML, an option of the command line, and an entry of
+the schema; its docstring is its help. (Free of torch, for the command line's sake.)"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from pydantic import AfterValidator, Field
+
+from ..core.settings import Listed, Settings, check
+
+if TYPE_CHECKING:
+    from ..models import Model
+
+Count = Annotated[int, Field(ge=1)]
+Texts = Annotated[Listed[str], AfterValidator(check(bool, "must be a list of texts that is not empty"))]
+
+
+class Panel(Settings):
+    """One task, and the models that it is asked of."""
+
+    ONCE: ClassVar[tuple[str, ...]] = ("models",)
+    """Lists in which what is given twice counts once."""
+    FILES: ClassVar[tuple[str, ...]] = ("task",)
+    """Keys that may name a local file or folder."""
+
+    TAKES_MEMORY: ClassVar[bool] = False
+    """Whether memory beyond the model decides how much runs at once."""
+
+    task: str
+    """Task or JSONL file; may be given again."""
+    models: Texts = ("smollm2",)
+    """Model to run on: a name, a folder or a hub id; may be given again."""
+    title: str = ""
+    """Of the panel; the task's own by default."""
+    metric: str = ""
+    """What is measured; the task's own by default."""
+    n: Annotated[int, Field(ge=2)] = 200
+    """Examples, in all splits together."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Of the examples and of everything random."""
+
+    def __init__(self, **values: object) -> None:
+        listed = {key: values[key] for key in self.ONCE if isinstance(values.get(key), list | tuple)}
+        super().__init__(**{**values, **{key: list(dict.fromkeys(value)) for key, value in listed.items()}})  # type: ignore[call-overload]
+
+    @property
+    def label(self) -> str:
+        """What progress calls the panel."""
+        return self.task
+
+    def check(self) -> None:
+        """Say what can be known to be wrong before a model is loaded."""
+
+    @classmethod
+    def check_together(cls, panels: "Sequence[Self]", path: str) -> None:
+        """Say what can be known to be wrong with panels that stand in one study."""
+
+    def examples(self, model: "Model") -> Any:
+        """What is asked of a model."""
+        from dataclasses import replace
+
+        from ..tasks import task as make_task
+
+        made = make_task(self.task, model, n=self.n, seed=self.seed)
+        return replace(made, title=self.title or made.title, metric=self.metric or made.metric)

@@ -1,0 +1,165 @@
+"""A study's work as a plan of steps: the runner and the executors know nothing else.
+
+A step is a pure function of its description. It carries the names of model and examples by value, so that it can be
+sent; their hashes, its settings, the keys of the steps that it needs, the versions of the libraries and the hash of the
+source make its key. That gives the cache, resume, provenance, the forecast, and the split over machines.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from ..core.cache import Result
+from ..core.errors import HeadcountError
+from ..core.keys import digest, package_source
+from ..core.provenance import Facts, versions
+from ..core.registry import resolve
+from ..models import Model
+from ..tasks.examples import Example
+
+R = TypeVar("R", bound=Result)
+R_co = TypeVar("R_co", bound=Result, covariant=True)
+C_co = TypeVar("C_co", covariant=True)
+
+
+class Fingerprinted(Protocol):
+    @property
+    def fingerprint(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model and what it is asked, by name and by hash."""
+
+    model: str
+    """As the study names it."""
+    asked: Facts
+    """The settings of the panel that make the examples, with its kind."""
+    identity: Facts
+    """Hashes of the model and of the examples: what results depend on."""
+
+    @classmethod
+    def of(cls, name: str, model: Model, asked: Facts, examples: Fingerprinted, **more: object) -> "Subject":
+        facts = {key: fact for key, fact in model.facts().items() if key != "name"}
+        return cls(name, asked, {"model": facts, "examples": examples.fingerprint, **more})
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the function of a step is given."""
+
+    settings: Facts
+    model: Model
+    examples: Any
+    """A task, or questions."""
+    advance: Callable[[float], None]
+    """Told how much of the step's cost has been paid."""
+    note: Callable[[str], None]
+
+    def paid(self, each: float) -> Callable[[int], None]:
+        """Told of prompts, answers or the like, at so much of the cost each."""
+        return lambda count: self.advance(count * each)
+
+
+@dataclass(frozen=True, eq=False)
+class Step(Generic[R_co]):
+    label: str
+    function: str
+    """'package.module:name' of a function (job, *results of the steps needed) -> result."""
+    returns: type[R_co]
+    settings: Facts
+    subject: Subject | None = None
+    """None where no model is needed."""
+    needs: tuple["Step[Result]", ...] = ()
+    cost: float = 0.0
+    """In tokens that are run, about."""
+    forwards: int = 0
+    """Prompts that are run, about."""
+    memory: int = 0
+    """Bytes beyond the model, about."""
+    libraries: tuple[str, ...] = ()
+    """Beside the usual ones, where its numbers come from."""
+    optional: bool = False
+    """Whether the study goes on where the step is refused; the reason is then its result."""
+
+    @cached_property
+    def description(self) -> Facts:
+        """Everything that the result depends on, and nothing else."""
+        return {
+            "function": self.function,
+            "settings": self.settings,
+            "subject": None if self.subject is None else self.subject.identity,
+            "needs": [step.key for step in self.needs],
+            "versions": versions(*self.libraries),
+            "source": package_source(),
+        }
+
+    @cached_property
+    def key(self) -> str:
+        return digest(self.description)
+
+    def compute(self, job: Job, inputs: Sequence[object]) -> R_co:
+        function = cast(Callable[..., R_co], resolve(self.function))
+        return function(job, *inputs)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Results of steps by their keys; of optional steps also why there is none."""
+
+    results: dict[str, Result | HeadcountError] = field(default_factory=dict)
+
+    def __getitem__(self, step: Step[R]) -> R:
+        result = self.results[step.key]
+        if isinstance(result, HeadcountError):
+            raise result
+        return cast(R, result)
+
+    def maybe(self, step: Step[R] | None, reason: str = "") -> tuple[R | None, str]:
+        """The result of an optional step, or why there is none."""
+        found = HeadcountError(reason) if step is None else self.results[step.key]
+        return (None, str(found)) if isinstance(found, HeadcountError) else (cast(R, found), "")
+
+
+class Work(Protocol[C_co]):
+    """The steps of one panel and one model, and what they come to."""
+
+    @property
+    def note(self) -> str:
+        """Said before the work begins; empty for nothing."""
+
+    @property
+    def steps(self) -> Sequence[Step[Result]]: ...
+
+    def gather(self, found: Found) -> C_co: ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The different steps of a study, each behind those that it needs."""
+
+    steps: tuple[Step[Result], ...]
+
+    @classmethod
+    def of(cls, steps: Sequence[Step[Result]]) -> "Plan":
+        found: dict[str, Step[Result]] = {}
+        for step in steps:
+            for each in _with_needs(step):
+                found.setdefault(each.key, each)
+        return cls(tuple(found.values()))
+
+    @property
+    def cost(self) -> float:
+        return sum(step.cost for step in self.steps)
+
+
+def _with_needs(step: Step[Result]) -> Iterator[Step[Result]]:
+    for needed in step.needs:
+        yield from _with_needs(needed)
+    yield step
+
+
+def mean_length(examples: Sequence[Example]) -> float:
+    """In tokens."""
+    return sum(len(example.ids) for example in examples) / len(examples)

@@ -1,0 +1,27 @@
+"""`headcount.plot`: curves as the figure of the study that makes such curves."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..core.errors import HeadcountError
+from ..sweeps import Curve
+from . import STUDIES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def plot(curves: Curve | Sequence[Curve], *, threshold: float | None = 0.9, title: str = "") -> "Figure":
+    """Draw curves of one kind: explained effect, a panel a task; curves by role, a row a task and a column a model;
+    masked answers, a row a model and a column a function. Returns a matplotlib figure, to be shown or saved."""
+    listed = [curves] if isinstance(curves, Curve) else list(curves)
+    if not listed:
+        raise HeadcountError("There is nothing to plot: no curves were given.")
+    kinds = {curve.kind for curve in listed}
+    if len(kinds) > 1:
+        raise HeadcountError(
+            f"Curves of {' and '.join(sorted(kinds))} say different things and cannot share a figure. Plot them one by one."
+        )
+    study = next(study for study in STUDIES.values() if study.curves in kinds)
+    figure: Figure = study.part("figure").plot(listed, threshold, title)
+    return figure

@@ -1,0 +1,143 @@
+"""A study as a TOML file: panels of one kind, checked key by key before anything runs."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from ..core.errors import HeadcountError, did_you_mean
+from . import STUDIES
+from .kind import StudyKind
+from .panel import Panel
+
+TABLES = ("kind", "title", "defaults", "quick", "panel")
+Table = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Study:
+    kind: StudyKind
+    name: str
+    title: str
+    panels: tuple[Panel, ...]
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(model for panel in self.panels for model in panel.models))
+
+    def to_toml(self) -> str:
+        """The study with every default written out, so that it can be run again as it is, from anywhere."""
+        written = []
+        for panel in self.panels:
+            values: Table = panel.facts()
+            for key in panel.FILES:
+                values[key] = _fixed(values[key])
+            values["models"] = [_fixed(model) for model in panel.models]
+            # An empty list of alphas says more than leaving the key out, an empty text does not.
+            written.append({key: value for key, value in values.items() if value not in ("", None)})
+        return tomli_w.dumps({"kind": self.kind.name, "title": self.title, "panel": written})
+
+
+def read_study(
+    source: str | Path,
+    *,
+    quick: bool = False,
+    models: Sequence[str] = (),
+    tasks: Sequence[str] = (),
+    overrides: Mapping[str, object] | None = None,
+) -> Study:
+    """A bundled study by its name, or a TOML file by its path.
+
+    What stands later wins: the defaults, the panel, the table [quick] where asked for, `overrides`. `models` and
+    `tasks` take the place of the file's own.
+    """
+    path = study_path(str(source))
+    raw, kind = parse(path)
+    settings = kind.settings
+    settings.check_table(overrides or {}, "the command")
+    late = {**(raw.get("quick", {}) if quick else {}), **(overrides or {})}
+    written: list[Table] = raw.get("panel", [])
+    if tasks:
+        own: dict[str, list[Table]] = {}
+        for panel in written:
+            own.setdefault(panel["task"], []).append(panel)
+        written = [panel for task in dict.fromkeys(tasks) for panel in own.get(task, [{"task": task}])]
+    if not written:
+        raise HeadcountError(f'The study {path} has no panel. Add at least: [[panel]] with task = "ioi".')
+    if models:
+        late["models"] = list(models)
+        # A task that has a panel for models of its own, and one for all others, is run once for those of the command.
+        free = {panel["task"] for panel in written if "models" not in panel}
+        written = [panel for panel in written if "models" not in panel or panel["task"] not in free]
+    panels = tuple(settings(**{**raw.get("defaults", {}), **panel, **late}) for panel in written)
+    study = Study(kind, path.stem, str(raw.get("title", path.stem)), panels)
+    settings.check_together(panels, str(path))
+    return study
+
+
+def study_path(source: str) -> Path:
+    if source in STUDIES:
+        return STUDIES[source].toml
+    if not source.endswith(".toml"):
+        raise HeadcountError(
+            f"There is no study {source!r}.{did_you_mean(source, STUDIES)} A file of your own ends in .toml."
+        )
+    return Path(source)
+
+
+def parse(path: Path) -> tuple[Table, StudyKind]:
+    """The tables of a file, each key known, of its type and in its range; and the kind of study that it is."""
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise HeadcountError(f"The study {path} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise HeadcountError(f"The study {path} is not valid TOML: {error}.") from error
+    for key in raw:
+        if key not in TABLES:
+            raise HeadcountError(f"{path}: unknown key {key!r} at the top.{did_you_mean(key, TABLES)}")
+    if not isinstance(raw.get("title", ""), str):
+        raise HeadcountError(f"{path}: title must be a text; this is {raw['title']!r}.")
+    panels = raw.get("panel", [])
+    if not isinstance(panels, list):
+        raise HeadcountError(f"{path}: a panel is written as [[panel]], with two brackets.")
+    tables = [("[defaults]", raw.get("defaults", {})), ("[quick]", raw.get("quick", {}))]
+    tables += [(f"[[panel]] number {number}", panel) for number, panel in enumerate(panels, start=1)]
+    for name, table in tables:
+        if not isinstance(table, dict):
+            raise HeadcountError(f"{path}: {name} must be a table.")
+    kind = _kind(path, raw, [table for _, table in tables])
+    for name, table in tables:
+        kind.settings.check_table(table, f"{path}: {name}")
+        if name.startswith("[[") and "task" not in table:
+            raise HeadcountError(f"{path}: {name} has no task.")
+    return raw, kind
+
+
+def _kind(path: Path, raw: Table, tables: Sequence[Table]) -> StudyKind:
+    """The one that the file names; without a name, a study of what is kept, of the units that it names."""
+    units = next((table["units"] for table in tables if "units" in table), "heads")
+    name = raw.get("kind", f"{units}-kept")
+    if not isinstance(name, str) or name not in STUDIES:
+        asked = f"kind {name!r}" if "kind" in raw else f"study of the units {units!r}"
+        raise HeadcountError(f"{path}: there is no {asked}.{did_you_mean(str(name), STUDIES)}")
+    return STUDIES[name]
+
+
+def study_schema(kind: StudyKind) -> Table:
+    """JSON Schema of a TOML of this kind, for editors."""
+    panel = kind.settings.model_json_schema()
+    definitions = panel.pop("$defs", {})
+    some = {**panel, "required": []}
+    properties: Table = {"kind": {"const": kind.name, "default": kind.name}, "title": {"type": "string"}}
+    properties |= {"defaults": some, "quick": some, "panel": {"type": "array", "minItems": 1, "items": panel}}
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": kind.name, "type": "object"}
+    return {**schema, "properties": properties, "additionalProperties": False, "$defs": definitions}
+
+
+def _fixed(name: str) -> str:
+    """A local folder or file by its whole path, so that the study can be run again from anywhere."""
+    return str(Path(name).resolve()) if name and Path(name).exists() else name

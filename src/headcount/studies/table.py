@@ -1,0 +1,8 @@
+"""What the tables of all studies end with."""
+
+from .runner import StudyResult
+
+
+def print_end(result: StudyResult) -> None:
+    done = f"Steps: {result.computed} computed, {result.cached} from the cache."
+    print(f"{done} Figure: {result.folder / 'figure.png'}")

@@ -1,0 +1,218 @@
+"""A curve: what is left of a behaviour against the number of units kept or masked, with intervals."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from ..core.errors import HeadcountError, did_you_mean
+from ..core.provenance import Facts
+from ..core.saving import Floats, Row, Saved, Tabled
+from ..core.words import CurveKind, Mode, in_words
+
+RESAMPLES = 1000
+EXPLAINED = "explained_effect"
+MIB_SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""The shares of all edges at which MIB (Mueller et al. 2025, arXiv 2504.13151) measures a circuit."""
+
+
+class Band(NamedTuple):
+    """A value and its interval at every k."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+class Area(NamedTuple):
+    """An area with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class UnitsNeeded:
+    """The fewest units with which the behaviour is there (or, masked, gone); None where that never happens."""
+
+    value: int | None
+    low: int | None
+    high: int | None
+    total: int
+    threshold: float
+    level: float
+    units: str
+    mode: Mode
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"not reached with all {self.total} {in_words(self.units)}"
+        low, high = (self.total if end is None else end for end in (self.low, self.high))
+        unit = in_words(self.units if self.value != 1 else self.units.removesuffix("s"))
+        return f"{self.value} {unit}, {self.level:.0%} interval {low} to {high}".replace("%", " %")
+
+
+@dataclass(frozen=True, eq=False)
+class Curve(Saved, Tabled):
+    """Every metric of every test pair at every k, from which means, intervals and explained effect are computed.
+
+    Explained effect: EE(k) = (m(k) - m(none)) / (m(all) - m(none)), m being the mean of the curve's metric over pairs;
+    with none of the units kept every unit carries the fill, with all of them the model is whole.
+    """
+
+    FILE: ClassVar[str] = "curve"
+
+    kind: CurveKind
+    """`explained`: none and all of the units are measured, and explained effect speaks of what lies between. `change`:
+    heads ablated by role, against the same heads open. `answers`: what is left of written answers."""
+    model: str
+    task: str
+    title: str
+    """Of the task, for figures."""
+    units: str
+    method: str
+    order: str
+    mode: Mode
+    fill: str
+    metric: str
+    """The one that explained effect speaks of."""
+    ks: tuple[int, ...]
+    total: int
+    ranking: tuple[str, ...] = field(repr=False)
+    """Names of the units in the order in which they are kept or masked, of edges the first thousands; empty for chance
+    orders, which have many."""
+    values: dict[str, Floats] = field(repr=False)
+    """Metric -> [draw, k, pair]; more than one draw for chance orders only."""
+    base: str = ""
+    """Of a `change`: the gates in which the first k are shut, `plus` (G+) or `ones`."""
+    whole: dict[str, float] = field(default_factory=dict, repr=False)
+    """Mean of each metric over the same examples with the model whole, where no k says so."""
+    groups: tuple[str, ...] = field(default=(), repr=False)
+    """Which examples are of one kind, such as a template: intervals resample kinds, as their examples go together."""
+    provenance: Facts = field(default_factory=dict, repr=False)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return (EXPLAINED, *self.values) if self.kind == "explained" else tuple(self.values)
+
+    @property
+    def draws(self) -> int:
+        return len(self.values[self.metric])
+
+    @property
+    def pairs(self) -> int:
+        return int(self.values[self.metric].shape[2])
+
+    def band(self, metric: str = EXPLAINED, level: float = 0.9) -> Band:
+        """Mean over pairs and draws, with an interval: over resampled pairs (bootstrap), or over the draws of a chance
+        order, whose spread is the larger."""
+        self._check(metric)
+        value = self._statistic(metric, np.full((1, self.pairs), 1 / self.pairs)).mean((0, 1))
+        low, high = np.quantile(self._samples(metric), [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return Band(value, low, high)
+
+    def warning(self) -> str | None:
+        """Why explained effect means little here: removing all units does not lower the metric beyond chance."""
+        m_none, m_all = self.band(self.metric).value[[0, -1] if self.mode == "keep" else [-1, 0]]
+        if not (np.isfinite(m_none) and np.isfinite(m_all)):
+            return f"{self.metric} is not a number, so nothing can be explained."
+        ends = self.values[self.metric][0][[0, -1] if self.mode == "keep" else [-1, 0]]
+        effects = self._resamplings() @ (ends[1] - ends[0])
+        if np.quantile(effects, 0.05) > 0:
+            return None
+        return (
+            f"{self.metric} is {m_all:.4g} with all {in_words(self.units)} and {m_none:.4g} with none, a fall that resampling"
+            f" the {self.pairs} prompts does not tell from nothing; explained effect means little here."
+        )
+
+    def units_needed(self, threshold: float = 0.9, level: float = 0.9) -> UnitsNeeded:
+        """Keeping: the smallest k with EE(k) >= threshold. Masking: the smallest k with EE(k) <= 1 - threshold.
+
+        Only measured k count. A sweep adds points around the crossing of its own threshold; for other thresholds the
+        answer is as fine as the grid.
+        """
+        if not 0 < threshold <= 1:
+            raise HeadcountError(
+                f"A threshold of explained effect must lie above 0 and not above 1; this is {threshold}."
+            )
+        self._check(EXPLAINED)
+        value = self._crossing(self.band().value[None], threshold)[0]
+        crossings, shares = self._crossing(self._samples(EXPLAINED), threshold), [(1 - level) / 2, (1 + level) / 2]
+        ends = np.quantile(crossings, shares, method="closest_observation")
+        value, low, high = (int(k) if np.isfinite(k) else None for k in (value, *ends))
+        return UnitsNeeded(value, low, high, self.total, threshold, level, self.units, self.mode)
+
+    def area(self, kind: Literal["CPR", "CMD"], level: float = 0.9) -> Area | None:
+        """MIB's areas, over the share of edges kept from 0.1 % to all: CPR, that under explained effect (higher is
+        better; meant for the signed order), and CMD, that between it and 1 (0 is best; meant for the absolute order).
+
+        None where the curve has not been measured at MIB's shares.
+        """
+        ks = [int(share * self.total) for share in MIB_SHARES]
+        if self.mode != "keep" or not set(ks) <= set(self.ks):
+            return None
+        places = [self.ks.index(k) for k in ks]
+
+        def areas(explained: Floats) -> Floats:
+            heights = explained[..., places]
+            return np.asarray(np.trapezoid(heights if kind == "CPR" else np.abs(1 - heights), MIB_SHARES, axis=-1))
+
+        low, high = np.quantile(areas(self._samples(EXPLAINED)), [(1 - level) / 2, (1 + level) / 2])
+        value = areas(self._statistic(EXPLAINED, np.full((1, self.pairs), 1 / self.pairs))[:, 0]).mean()
+        return Area(float(value), float(low), float(high))
+
+    def _crossing(self, explained: Floats, threshold: float) -> Floats:
+        """The first k of each row [row, k] at which the threshold is reached; infinite where it never is."""
+        # The tolerance forgives rounding in (m - m0) / (m1 - m0), nothing more.
+        reached = explained >= threshold - 1e-9 if self.mode == "keep" else explained <= 1 - threshold + 1e-9
+        first = np.asarray(self.ks, dtype=np.float64)[reached.argmax(1)]
+        return np.where(reached.any(1), first, np.inf)
+
+    def _samples(self, metric: str) -> Floats:
+        """The statistic again and again, [sample, k]: one for each draw, or for each resampling of the pairs."""
+        if self.draws > 1:
+            by_draw: Floats = self._statistic(metric, np.full((1, self.pairs), 1 / self.pairs))[:, 0]
+            return by_draw
+        resampled: Floats = self._statistic(metric, self._resamplings())[0]
+        return resampled
+
+    def _resamplings(self) -> Floats:
+        """Weights of the pairs in each bootstrap sample, [sample, pair]; always the same ones."""
+        return resamplings(self.groups or range(self.pairs))
+
+    def _statistic(self, metric: str, weights: Floats) -> Floats:
+        """Weighted means over pairs, turned into explained effect if asked for: [draw, weighting, k]."""
+        means: Floats = np.einsum("dkp,wp->dwk", self.values[self.metric if metric == EXPLAINED else metric], weights)
+        if metric != EXPLAINED:
+            return means
+        none, whole = (0, -1) if self.mode == "keep" else (-1, 0)
+        m_none, m_all = means[..., none, None], means[..., whole, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            explained: Floats = (means - m_none) / (m_all - m_none)
+        return explained
+
+    def _check(self, metric: str) -> None:
+        if metric not in self.metrics:
+            raise HeadcountError(f"This curve has no metric {metric!r}.{did_you_mean(metric, self.metrics)}")
+
+    def rows(self) -> list[Row]:
+        """A row a metric and k."""
+        facts = {name: getattr(self, name) for name in ("model", "task", "units", "method", "order", "mode", "fill")}
+        return [
+            {**facts, "k": k, "metric": metric, "value": float(value), "low": float(low), "high": float(high)}
+            for metric in self.metrics
+            for k, value, low, high in zip(self.ks, *self.band(metric), strict=True)
+        ]
+
+
+def resamplings(groups: Sequence[Any]) -> Floats:
+    """Weights of the examples in each bootstrap sample, [sample, example]: whole groups are drawn, with replacement;
+    always the same ones."""
+    names = list(dict.fromkeys(groups))
+    member = np.array([[group == name for group in groups] for name in names], dtype=np.float64)
+    counts = np.random.default_rng(0).multinomial(len(names), np.full(len(names), 1 / len(names)), size=RESAMPLES)
+    drawn = counts @ member
+    weights: Floats = drawn / drawn.sum(1, keepdims=True)
+    return weights

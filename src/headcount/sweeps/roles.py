@@ -1,0 +1,155 @@
+"""Ablate heads in the order of their roles, and measure how the log-probability of the target changes.
+
+    Δ(k) = log P(y | x; G with the first k heads at 0) - log P(y | x; G with the first k heads at 1)
+
+G is a base of gates: G+ of the same fit, in which all heads are open but those that hurt (the paper, Nam et al. 2025,
+figure 2), or all ones. Heads that help make Δ fall, heads that hurt make it rise, the others leave it near zero. Every
+seed has its own gates and orders; a curve has a draw for each.
+"""
+
+from collections.abc import Sequence
+from typing import cast, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core.errors import HeadcountError, require_draws, require_known, require_seed
+from ..core.progress import progress_bar
+from ..core.provenance import provenance
+from ..core.saving import Floats
+from ..core.words import ROLES, GateBase, Role
+from ..edit import Filler, head_name
+from ..meters import Advance, HeadMeter, Readings
+from ..models import Model
+from ..rank.roles import HeadRoles
+from ..tasks.examples import Task
+from .curve import Curve
+from .orders import Order, Places, Point
+from .sweep import trace
+
+ROLE_ORDERS: tuple[str, ...] = (*ROLES, "chance")
+LARGEST_K = 50
+
+
+class RoleOrder(Order[Tensor]):
+    """The first k heads of every seed's order at 0, and at 1, in the base gates of that seed."""
+
+    def __init__(self, roles: HeadRoles, order: str, base: GateBase, draws: int, seed: int) -> None:
+        self.roles, self.base = roles, base
+        if order == "chance":
+            rng = np.random.default_rng(seed)
+            seeds = [s for s in range(roles.seeds) for _ in range(draws)]
+            self.ranked: list[tuple[int, Places]] = [(s, rng.permutation(roles.plus[0].size)) for s in seeds]
+        else:
+            self.ranked = [(s, roles.order(cast(Role, order), s)) for s in range(roles.seeds)]
+        self.draws = len(self.ranked)
+
+    def points(self, ks: Sequence[int]) -> list[Point]:
+        return [(to, draw, k) for to in (0.0, 1.0) for draw in range(self.draws) for k in ks]
+
+    def different(self, points: Sequence[Point]) -> tuple[list[Point], list[int]]:
+        """With all heads open as the base, or with k = 0, many masks are the same."""
+        masks = self.masks(points).flatten(1).numpy()
+        _, first, place = np.unique(masks, axis=0, return_index=True, return_inverse=True)
+        return [points[index] for index in first], place.ravel().tolist()
+
+    def masks(self, points: Sequence[Point]) -> Tensor:
+        return torch.from_numpy(np.stack([self._gates(*point) for point in points]))
+
+    def _gates(self, to: float, draw: int, k: int) -> Floats:
+        """The base gates of a seed with the first k heads set to 0 or 1, [layer, head]."""
+        seed, order = self.ranked[draw]
+        gates: Floats = self.roles.plus[seed].copy() if self.base == "plus" else np.ones_like(self.roles.plus[seed])
+        gates.flat[order[:k]] = to
+        return gates
+
+    def fold(self, found: Readings, ks: Sequence[int]) -> Readings:
+        """Metrics with the first k ablated, and their change against the first k open, [draw, k, example]."""
+        folded: Readings = {}
+        for name, value in found.items():
+            closed, opened = value.reshape(2, self.draws, len(ks), -1)
+            folded[name], folded[f"{name}_change"] = closed, closed - opened
+        return folded
+
+
+def sweep_roles(
+    model: Model,
+    task: Task,
+    roles: HeadRoles,
+    *,
+    orders: Sequence[str] = ROLE_ORDERS,
+    ks: Sequence[int] | None = None,
+    base: GateBase = "plus",
+    draws: int = 1,
+    seed: int = 0,
+    advance: Advance | None = None,
+) -> list[Curve]:
+    """A curve for each role, and one by chance, on the test split of a task.
+
+    **Arguments:**
+
+    - `orders`: some of the roles and `chance`.
+    - `ks`: numbers of heads, 0 to 50 by default; for a model with fewer heads, all of them take the place of more.
+    - `base`: the gates in which heads are ablated.
+    - `draws`: random orders for each seed of the roles.
+
+    Metrics of a curve: those of the task with the first k heads ablated, and their change Δ, named `log_prob_change`
+    (summed over the target), `log_prob_per_token_change`, and so on.
+    """
+    require_known(base, get_args(GateBase), "base")
+    for order in orders:
+        require_known(order, ROLE_ORDERS, "order")
+    require_draws(draws)
+    if roles.plus.shape[1:] != (model.n_layers, model.n_heads):
+        raise HeadcountError(f"The roles are of {roles.plus[0].size} heads, but {model.name} has {model.head_count}.")
+    require_seed(seed)
+    grid = role_grid(model.head_count, ks)
+    examples = task.split("test")
+    filler = Filler.prepare(model, roles.fill, examples=examples, reference=task.split("train"), seed=seed)
+    arguments = {"ks": grid, "base": base, "draws": draws, "seed": seed, "fill": roles.fill}
+    cost = points_of_roles(len(grid), roles.seeds, draws, orders) * len(examples)
+    curves = []
+    with progress_bar(cost, quiet=advance is not None) as bar:
+        bar.describe(f"{model.name} · {task.name} · roles")
+        meter = HeadMeter(model, examples, filler, advance=advance or bar.advance)
+        everything = torch.ones(1, model.n_layers, model.n_heads, dtype=torch.bool)
+        whole = {name: float(value.mean()) for name, value in meter.measure(everything).items()}
+        for order in orders:
+            masks = RoleOrder(roles, order, base, draws, seed)
+            alone = roles.seeds == 1 and order != "chance"
+            names = [head_name(divmod(int(place), model.n_heads)) for place in masks.ranked[0][1]] if alone else []
+            empty = Curve(
+                kind="change",
+                model=model.name,
+                task=task.name,
+                title=task.title,
+                units="heads",
+                method="gating",
+                order=order,
+                mode="mask",
+                fill=roles.fill,
+                metric="log_prob_change",
+                ks=(),
+                total=model.head_count,
+                ranking=tuple(names),
+                values={},
+                base=base,
+                whole=whole,
+                provenance=provenance(model, task, arguments),
+            )
+            curves.append(trace(empty, masks, meter, grid))
+    return curves
+
+
+def role_grid(heads: int, ks: Sequence[int] | None) -> list[int]:
+    if not ks:
+        return list(range(min(LARGEST_K, heads) + 1))
+    if wrong := [k for k in ks if not isinstance(k, int) or k < 0]:
+        raise HeadcountError(f"k must be a whole number from 0 on; {wrong[0]!r} is not.")
+    return sorted({0, *(min(k, heads) for k in ks)})
+
+
+def points_of_roles(ks: int, seeds: int, draws: int, orders: Sequence[str]) -> int:
+    """Masks that are measured, for progress bars."""
+    return 2 * ks * seeds * sum(draws if order == "chance" else 1 for order in orders)

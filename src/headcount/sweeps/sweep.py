@@ -1,0 +1,153 @@
+"""Keep or mask units in an order, more and more of them, and measure what is left: order x meter -> values -> `Curve`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..core.errors import HeadcountError, require_draws, require_known, require_seed
+from ..core.progress import progress_bar
+from ..core.provenance import provenance
+from ..core.words import POSITIONS, Mode, Positions, Readers
+from ..edit import Fill
+from ..meters import Advance, Meter
+from ..meters.metrics import require_metric
+from ..models import Model
+from ..tasks.examples import Task
+from .curve import Curve
+from .grids import Refinement, unit_grid
+from .orders import M, Order, Scores, measured, order_named
+from .units import AnyUnits, Asked, units_of
+
+NAMED_UNITS = 10_000
+"""A curve knows the names of so many of the first units of its order."""
+
+
+def trace(
+    empty: Curve, order: Order[M], meter: Meter[M], ks: Sequence[int], refinement: Refinement | None = None
+) -> Curve:
+    """The curve with what a meter reads at every k of an order, and at the points that a refinement adds."""
+    curve = replace(empty, ks=tuple(ks), values=measured(order, meter, ks))
+    rounds = refinement.rounds if refinement else 0
+    while refinement and rounds and (missing := refinement.points(curve)):
+        found = measured(order, meter, missing)
+        together = np.array([*curve.ks, *missing])
+        place = together.argsort()
+        merged = {name: np.concatenate([curve.values[name], found[name]], axis=1)[:, place] for name in curve.values}
+        curve = replace(curve, ks=tuple(int(k) for k in together[place]), values=merged)
+        rounds -= 1
+    return curve
+
+
+def sweep(
+    model: Model,
+    task: Task,
+    scores: Scores | None = None,
+    *,
+    units: str | None = None,
+    keep: str | None = None,
+    mask: str | None = None,
+    ks: str | Sequence[int] | None = None,
+    points: int = 24,
+    threshold: float = 0.9,
+    precision: float = 0.0,
+    fill: str | None = None,
+    metric: str | None = None,
+    positions: Positions = "all",
+    readers: Readers = "kv-heads",
+    prune: bool = False,
+    draws: int = 20,
+    seed: int = 0,
+    memory: int | None = None,
+    advance: Advance | None = None,
+) -> Curve:
+    """Measure the test split of a task with k units kept (or masked), for growing k.
+
+    **Arguments:**
+
+    - `scores`: what the order comes from, of heads or of edges; not needed for chance, nor for attention edges, which
+      are scored prompt by prompt. Then `units` (`"heads"` by default) and, for edges, `readers` say what is meant.
+    - `keep` or `mask`: the order. `"absolute"` (or `"top"`): largest effect first. `"signed"`: most helpful first.
+      `"chance"`: random orders. `"chance-matched"`: random orders that take as many units of each layer as the scores'.
+    - `ks`: numbers of units, or a grid of some `points`: `"log"` (for edges by default), `"linear"`, `"quadratic"` (for
+      heads), or `"all"`. None and all of the units are always measured; of edges also MIB's shares, but by chance.
+    - `threshold`: of explained effect; points are added around its crossing until it is known to one unit, or to the
+      share of the units needed that `precision` allows. Chance orders get one round of points. 0 leaves the grid as it
+      is.
+    - `fill`, `positions`: what a removed unit carries, and where (see `edit/`); by default the counterfactual where a
+      task has pairs, else zero. `mean` is that of the train split.
+    - `prune`: for edges, measure circuits without their dangling edges; with counterfactual fill it is the same.
+    - `draws`: how many random orders.
+    - `memory`: bytes that may be used beyond the model, for edges.
+    - `advance`: told how many prompts have been run. Without it a bar is shown in a terminal.
+    """
+    mode, order = _mode_and_order(keep, mask)
+    require_known(positions, POSITIONS, "positions")
+    require_draws(draws)
+    if not 0 <= precision < 1:
+        raise HeadcountError(f"Precision is a share of the units needed, from 0 to below 1; this is {precision}.")
+    require_seed(seed)
+    fill = fill or ("counterfactual" if task.has_pairs else "zero")
+    Fill.parse(fill)
+    metric = metric or task.metric
+    require_metric(metric, task.test)
+    swept = units_of(model, task, scores, units, readers)
+    asked = Asked(order, mode, fill, positions, metric, draws, seed, prune, memory)
+    masks = swept.order(asked)
+    grid = unit_grid(swept.name, swept.total, ks, points, shares=mode == "keep" and not asked.by_chance)
+    named_ks = ks if ks is None or isinstance(ks, str) else list(ks)
+    arguments = {"keep": keep, "mask": mask, "ks": named_ks, "points": points, "threshold": threshold}
+    arguments |= {"precision": precision, "fill": fill, "positions": positions, "draws": masks.draws, "seed": seed}
+    empty = Curve(
+        kind="explained",
+        model=model.name,
+        task=task.name,
+        title=task.title,
+        units=swept.name,
+        method=swept.method(asked),
+        order=order,
+        mode=mode,
+        fill=fill,
+        metric=metric,
+        ks=(),
+        total=swept.total,
+        ranking=swept.ranking(asked, NAMED_UNITS),
+        values={},
+        provenance=provenance(model, task, arguments | swept.arguments(asked)),
+    )
+    cost = points_to_measure(swept, ks, points, order, draws, mode) * len(task.test)
+    with progress_bar(cost, quiet=advance is not None) as bar:
+        bar.describe(f"{model.name} · {task.name} · {order}")
+        meter = swept.meter(task, asked, advance or bar.advance)
+        return trace(empty, masks, meter, grid, refinement_of(swept, asked, threshold, precision))
+
+
+def refinement_of(units: AnyUnits, asked: Asked, threshold: float, precision: float) -> Refinement:
+    """Chance orders get one round of half as many points."""
+    if asked.by_chance:
+        return Refinement(threshold, precision, 3, rounds=1)
+    return Refinement(threshold, precision, units.refined_at_once)
+
+
+def sweep_attention_edges(
+    model: Model, task: Task, *, keep: str = "absolute", precision: float = 0.01, draws: int = 3, **settings: object
+) -> Curve:
+    """`headcount.sweep` over attention edges: k of every prompt, each scored and kept on its own. k counts the edges of
+    one prompt; a prompt that has fewer is whole. `settings` are those of `headcount.sweep`."""
+    asked = {"units": "attention-edges", "keep": keep, "precision": precision, "draws": draws, **settings}
+    return sweep(model, task, **asked)  # type: ignore[arg-type]
+
+
+def points_to_measure(
+    units: AnyUnits, ks: str | Sequence[int] | None, points: int, order: str, draws: int, mode: Mode
+) -> int:
+    """How many masks a sweep will run, as far as can be told before it."""
+    chance = order.startswith("chance")
+    grid = len(unit_grid(units.name, units.total, ks, points, shares=mode == "keep" and not chance))
+    return (grid + 3) * draws if chance else grid + 6 * (1 if units.name == "heads" else 3)
+
+
+def _mode_and_order(keep: str | None, mask: str | None) -> tuple[Mode, str]:
+    if keep is not None and mask is not None:
+        raise HeadcountError("A sweep either keeps or masks units; give keep=... or mask=..., not both.")
+    return ("keep" if mask is None else "mask"), order_named(keep or mask or "absolute")

@@ -1,0 +1,55 @@
+"""Tables in the terminal."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from ..rank.comparison import Comparison
+    from ..sparse.evaluation import Evaluation
+
+
+def print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    table = Table(*header, box=SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    # A pipe has no width of its own; let the table have what it needs there.
+    console = Console() if Console().is_terminal else Console(width=200)
+    console.print(table)
+
+
+def number(value: float | None, form: str) -> str:
+    return "nan" if value is None else format(value, form)
+
+
+def print_comparison(found: "Comparison") -> None:
+    """A row a pair of scores, and the agreement between seeds where there are seeds."""
+    header = ("first", "second", "Spearman", *(f"Jaccard of the top {k}" for k in found.jaccard))
+    numbers = [tuple(row.values()) for row in found.rows()]
+    print_table(header, [(str(first), str(second), *(f"{v:.2f}" for v in rest)) for first, second, *rest in numbers])
+    seeds = [
+        (name, f"{rank:.2f}", f"{overlap:.2f}")
+        for name, rank, overlap in zip(found.names, found.seed_spearman, found.seed_jaccard, strict=True)
+        if rank is not None and overlap is not None
+    ]
+    if seeds:
+        print("Between the seeds of one method, on average:")
+        print_table(("method", "Spearman", f"Jaccard of the top {next(iter(found.jaccard))}"), seeds)
+
+
+def print_evaluation(found: "Evaluation", folder: Path) -> None:
+    """What a sparse model is worth on held-out text."""
+    print(f"\nOn {found.in_words}, of {found.length} tokens:")
+    print_table(("", ""), found.rows())
+    print_table(
+        ("source", "dense loss", "loss", "sequences"),
+        [
+            (name, f"{source['dense_loss']:.4f}", f"{source['loss']:.4f}", f"{source['sequences']:.0f}")
+            for name, source in found.by_source.items()
+        ],
+    )
+    print(f"Model, card, log and plot: {folder}")
