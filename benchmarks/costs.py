@@ -31,9 +31,9 @@ import transformers
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import headcount as hc
-from headcount.circuits import CircuitMeter
+from headcount.meters import CircuitMeter
 from headcount.edit import Filler, head_values
-from headcount.meters.heads import Meter
+from headcount.meters import HeadMeter
 
 ROUNDS = 7
 THREADS = 2
@@ -124,7 +124,7 @@ def jobs_of(bench: AnyBench) -> Iterator[Job]:
     yield Job("values", "save every head's value", "–", 1, lambda: head_values(model, bench.ids))
     yield Job(
         "sweep", f"a point of a head sweep ({POINTS} with their set-up)", "1.05", POINTS,
-        lambda: Meter(model, pairs, filler).measure(keeps),
+        lambda: HeadMeter(model, pairs, filler).measure(keeps),
     )  # fmt: skip
     yield Job("attribution", "attribution, all heads", "–", 1, lambda: hc.score(model, task, "attribution"))
     yield Job("eap", "EAP, all edges", "4", 1, lambda: hc.score(model, task, "eap"))

@@ -10,7 +10,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 import headcount as hc
 from headcount.edit import Filler
-from headcount.rank.gate_fit import Fit, Fitter, Objective, Stage
+from headcount.rank.fit import Fit
+from headcount.rank.gate_fit import Fitter, Objective, Stage
 from headcount.tasks.batches import collate
 
 SEEDS = 4

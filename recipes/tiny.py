@@ -18,7 +18,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 import headcount as hc
 from headcount.edit import Filler
-from headcount.meters.heads import Meter
+from headcount.meters import HeadMeter
 from headcount.models.bundled import HOME
 from headcount.core.progress import progress_bar
 from headcount.sparse.allocator import keep_freed_memory
@@ -109,7 +109,7 @@ def accuracies(model: hc.Model, n: int = 400, seed: int = 7) -> dict[str, float]
     found = {}
     for name in TASKS:
         task = hc.task(name, model, n=n, seed=seed)
-        meter = Meter(model, task.test, Filler.prepare(model, "zero", examples=task.test, reference=task.train, seed=0))
+        meter = HeadMeter(model, task.test, Filler.prepare(model, "zero", examples=task.test, reference=task.train, seed=0))
         whole = torch.ones((1, model.n_layers, model.n_heads), dtype=torch.bool)
         found[name] = round(float(meter.measure(whole)["accuracy"].mean()), 4)
     return found

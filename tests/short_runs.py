@@ -10,7 +10,7 @@ QUICK = Recipe(
 
 
 def changed(**settings):
-    return Recipe(**{**QUICK.to_dict(), **settings})
+    return Recipe(**{**dict(QUICK), **settings})
 
 
 def run(folder, text, out, recipe=QUICK, **options):

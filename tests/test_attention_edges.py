@@ -6,7 +6,11 @@ import torch
 
 import headcount as hc
 from families import FAMILIES, random_task, tiny
-from headcount.sweeps.attention_edges import _Ready, _Terms, attribution, edge_count, sweep_attention_edges, visit_attention
+from headcount.edit.attention import Terms, visit_attention
+from headcount.meters.attention_edges import AttentionEdgeMeter, edge_count
+from headcount.rank.attention_attribution import attention_attribution
+from headcount.meters.metrics import logit_diff
+from headcount.sweeps import sweep_attention_edges
 from headcount.models.gates import add_gates, mixed
 from headcount.tasks.batches import batches
 
@@ -41,8 +45,8 @@ def test_attribution_is_the_derivative_of_the_metric_along_the_edge(family, gate
         add_gates(model, "log-prob", -1.6)
         model.hf.double().requires_grad_(False)
     _, batch = one_batch(model)
-    scores = attribution(model, batch, "logit_diff")
-    other = _Terms.of(model, batch.corrupt)
+    scores = attention_attribution(model, batch, "logit_diff")
+    other = Terms.of(model, batch.corrupt)
     # Root-mean-square norms compute in float32 whatever the model's type, so that small steps drown in rounding.
     step, allowed = (1e-4, 1e-7) if family == "gpt2" else (1e-2, 2e-4)
 
@@ -58,7 +62,7 @@ def test_attribution_is_the_derivative_of_the_metric_along_the_edge(family, gate
 
         with torch.no_grad(), visit_attention(model, visit):
             logits = model.last_logits(batch.clean, batch.spots, rows=batch.rows)
-        return hc.metrics.logit_diff(logits, batch)
+        return logit_diff(logits, batch)
 
     for place in [(0, 1, 5, 3), (1, 3, 7, 0), (2, 0, 9, 9), (2, 2, 7, 4)]:
         by_hand = (metric(place, -step) - metric(place, step)) / (2 * step)
@@ -68,7 +72,7 @@ def test_attribution_is_the_derivative_of_the_metric_along_the_edge(family, gate
 def test_edges_of_a_head_add_up_to_the_head():
     model = tiny("llama-gqa", torch.float64)
     _, batch = one_batch(model)
-    by_edge = attribution(model, batch, "logit_diff").sum((-1, -2))
+    by_edge = attention_attribution(model, batch, "logit_diff").sum((-1, -2))
     task = hc.Task("same", "Same", "logit_diff", TASK.test, TASK.test)
     heads = hc.score(model, task, "attribution")
     order = [pair for indices, _ in batches(TASK.test, model.device, 10_000) for pair in indices]
@@ -78,8 +82,9 @@ def test_edges_of_a_head_add_up_to_the_head():
 def test_the_first_k_of_every_prompt_are_kept_and_padding_is_never_among_them():
     model = tiny("gpt2", torch.float64)
     indices, batch = one_batch(model)
-    ready = _Ready.of(model, indices, batch, "logit_diff", "absolute", draws=1, seed=0)
-    scores = attribution(model, batch, "logit_diff")
+    scores = attention_attribution(model, batch, "logit_diff")
+    meter = AttentionEdgeMeter(model, TASK.test, lambda *_: scores.abs()[None])
+    (ready,) = meter._ready
     for row, last in enumerate(batch.last.tolist()):
         own = edge_count(model, last + 1)
         kept = ready.ranks[0, row] < own
@@ -95,8 +100,8 @@ def test_shut_edges_carry_nothing():
     add_gates(model, "log-prob", -1.0)
     model.hf.double().requires_grad_(False)
     _, batch = one_batch(model)
-    scores = attribution(model, batch, "logit_diff")
-    clean, other = (torch.stack(_Terms.of(model, ids).weights, dim=1) for ids in (batch.clean, batch.corrupt))
+    scores = attention_attribution(model, batch, "logit_diff")
+    clean, other = (torch.stack(Terms.of(model, ids).weights, dim=1) for ids in (batch.clean, batch.corrupt))
     assert float((scores == 0).double().mean()) > 0.7
     assert scores[(clean == 0) & (other == 0)].abs().max() == 0
 
@@ -111,7 +116,7 @@ def test_chance_orders_differ_and_are_the_same_again():
 
 
 def test_what_it_cannot_do_is_refused():
-    with pytest.raises(hc.HeadcountError, match="There is no order 'best' of attention edges"):
+    with pytest.raises(hc.HeadcountError, match="There is no order 'best'"):
         sweep_attention_edges(tiny("gpt2"), TASK, keep="best")
     model = tiny("gptj")
     with pytest.raises(hc.HeadcountError, match="GPTJForCausalLM does not take its attention from"):

@@ -8,7 +8,7 @@ import torch
 
 import headcount as hc
 from headcount.edit import Filler
-from headcount.meters.heads import Meter
+from headcount.meters import HeadMeter
 from headcount.models import NAMED
 from headcount.models.gates import counted, gates_of
 
@@ -17,7 +17,7 @@ TASKS = ("greater-than", "ioi", "docstring", "ioi-long")
 
 def accuracy(model, name, n=120, seed=11):
     task = hc.task(name, model, n=n, seed=seed)
-    meter = Meter(model, task.test, Filler.prepare(model, "zero", examples=task.test, reference=task.train, seed=0))
+    meter = HeadMeter(model, task.test, Filler.prepare(model, "zero", examples=task.test, reference=task.train, seed=0))
     whole = torch.ones((1, model.n_layers, model.n_heads), dtype=torch.bool)
     return float(meter.measure(whole)["accuracy"].mean())
 

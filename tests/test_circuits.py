@@ -10,7 +10,7 @@ import torch
 
 import headcount as hc
 from families import FAMILIES, random_task, tiny
-from headcount.circuits import CircuitMeter
+from headcount.meters import CircuitMeter
 from headcount.models.stand_in import stand_in
 from headcount.models.wiring import find_wiring
 from test_edge_scores import metric_with_one_reader_moved, run, some_edges

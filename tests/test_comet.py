@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 import headcount as hc
-from headcount import HeadcountError, comet
+from headcount import HeadcountError
+from headcount.meters import comet
 from planted_copying import records, save_planted
 
 HERE = Path(__file__).parent

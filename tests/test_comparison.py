@@ -5,7 +5,7 @@ import pytest
 
 import headcount as hc
 from headcount.rank.comparison import jaccard, load_scores, spearman
-from headcount.figures import draw_agreement
+from headcount.view.agreement import draw_agreement
 
 
 def scores(method, values, samples="examples", task="t", model="m"):

@@ -9,9 +9,9 @@ import torch
 import headcount as hc
 from families import prompts, tiny
 from headcount.edit import Filler
-from headcount.meters.heads import Meter
+from headcount.meters import HeadMeter
 from headcount.meters.metrics import METRICS
-from headcount.tasks import COMPLETIONS
+from headcount.tasks import TASKS
 from headcount.tasks.batches import collate
 from headcount.tasks.completions import Item, completion, draw_completions
 from headcount.tasks.source import Tokens
@@ -86,7 +86,7 @@ def test_items_that_cannot_be_read_are_left_out_and_too_few_are_an_error_with_th
         draw_completions((items[1:2], items), tokens, 1, "t", None, None)
 
 
-@pytest.mark.parametrize("name", COMPLETIONS)
+@pytest.mark.parametrize("name", [name for name, entry in TASKS.items() if entry.kind == "completions"])
 def test_built_in_completions_make_a_task_for_a_model(model, name):
     task = hc.task(name, model, n=12)
     assert (len(task.train), len(task.test), task.metric, task.has_pairs) == (6, 6, "log_prob", False)
@@ -156,7 +156,7 @@ def mixed_completions():
 def test_log_probability_summed_and_per_token(max_tokens):
     model, examples = tiny("llama-gqa", torch.float64), mixed_completions()
     filler = Filler.prepare(model, "zero", examples=examples, reference=examples)
-    values = Meter(model, examples, filler, max_tokens=max_tokens).measure(torch.ones(2, 3, 4, dtype=torch.bool))
+    values = HeadMeter(model, examples, filler, max_tokens=max_tokens).measure(torch.ones(2, 3, 4, dtype=torch.bool))
     tokens = [by_hand(model, example) for example in examples]
     assert set(values) == {"log_prob", "log_prob_per_token", "accuracy"}
     for cut in range(2):
@@ -174,7 +174,7 @@ def test_without_choices_accuracy_asks_for_every_token():
     greedy = hc.Completion(prompt, tuple(said[7:]))
     other = hc.Completion(prompt, (*said[7:9], (said[9] + 1) % 60))
     filler = Filler.prepare(model, "zero", examples=[greedy], reference=[greedy])
-    values = Meter(model, [greedy, other], filler).measure(torch.ones(1, 3, 4, dtype=torch.bool))
+    values = HeadMeter(model, [greedy, other], filler).measure(torch.ones(1, 3, 4, dtype=torch.bool))
     assert values["accuracy"][0].tolist() == [1, 0]
 
 
@@ -196,7 +196,7 @@ def test_longer_choices_are_read_one_by_one_and_the_most_probable_wins():
     rows = prompts(12, 9).tolist()
     examples = [hc.Completion(tuple(r[:5]), tuple(r[5:7]), (tuple(r[7:]), tuple(r[6:9]))) for r in rows]
     filler = Filler.prepare(model, "zero", examples=examples, reference=examples)
-    values = Meter(model, examples, filler).measure(torch.ones(1, 3, 4, dtype=torch.bool))
+    values = HeadMeter(model, examples, filler).measure(torch.ones(1, 3, 4, dtype=torch.bool))
     wanted = [
         float(sum(by_hand(model, e)) > max(sum(by_hand(model, e, other)) for other in e.others)) for e in examples
     ]

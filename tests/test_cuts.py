@@ -10,7 +10,8 @@ import torch
 import headcount as hc
 from families import FAMILIES, pairs, prompts, tiny
 from headcount.edit import Fill, Filler, Filling, cut_heads, head_values, mean_head_values, mix_inputs, visit_heads
-from headcount.meters.heads import Meter, first_reached
+from headcount.edit import first_reached
+from headcount.meters import HeadMeter
 from headcount.tasks.batches import collate
 
 GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"
@@ -35,7 +36,7 @@ def test_reference_numbers(golden_task, name, fill, side):
     model, made = hc.load(GOLDEN, dtype=torch.float64), golden_task.test
     heads = json.loads((GOLDEN / "heads.json").read_text())
     filler = Filler.prepare(model, fill, examples=made, reference=made, side=side)
-    values = Meter(model, made, filler).measure(one_head_cuts(model))["logit_diff"]
+    values = HeadMeter(model, made, filler).measure(one_head_cuts(model))["logit_diff"]
     wanted = np.array(heads[name]["metric_per_pair"]).reshape(model.head_count, -1)
     np.testing.assert_allclose(values, wanted, atol=1e-6, rtol=0)
 
@@ -64,7 +65,7 @@ def test_measuring_in_batches_equals_one_prompt_at_a_time(family, fill, position
     model, made, reference = tiny(family, torch.float64), pairs(7), pairs(5, seed=2)
     keeps = torch.rand(5, 3, 4, generator=torch.Generator().manual_seed(1)) > 0.5
     filler = Filler.prepare(model, fill, examples=made, reference=reference, seed=3)
-    values = Meter(model, made, filler, positions=positions, max_tokens=40).measure(keeps)["logit_diff"]
+    values = HeadMeter(model, made, filler, positions=positions, max_tokens=40).measure(keeps)["logit_diff"]
 
     def fill_of(pair):
         index, length = made.index(pair), len(pair.clean)

@@ -5,7 +5,8 @@ import csv
 import pytest
 
 import headcount as hc
-from headcount.studies.spec import bundled_studies, read_study
+from headcount.studies import STUDIES
+from headcount.studies.study import read_study
 from test_figures import curves, texts
 
 SMALL = {"n": 8, "points": 4, "draws": 2}
@@ -49,7 +50,7 @@ def test_the_bundled_studies_have_both_families_and_the_command_takes_their_plac
 
 
 def test_the_studies_for_larger_models_can_be_read():
-    examples = bundled_studies()["heads-kept"].parents[3] / "studies"
+    examples = STUDIES["heads-kept"].toml.parents[4] / "studies"
     found = [read_study(path) for path in sorted(examples.glob("*.toml"))]
     assert len(found) == 6
     assert all(len(study.models) == 2 for study in found)

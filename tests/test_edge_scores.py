@@ -11,7 +11,7 @@ from torch import nn
 
 import headcount as hc
 from families import FAMILIES, random_task, tiny
-from headcount.circuits import CircuitMeter
+from headcount.meters import CircuitMeter
 from headcount.edit.trace import traced
 from headcount.models.graph import Graph
 from headcount.models.wiring import find_wiring

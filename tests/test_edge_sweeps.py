@@ -8,10 +8,10 @@ import torch
 
 import headcount as hc
 from families import random_task, tiny
-from headcount.circuits import CircuitMeter
+from headcount.meters import CircuitMeter
 from headcount.sweeps.curve import MIB_SHARES, Curve
 from headcount.models.graph import Graph
-from headcount.sweeps.sweep import unit_grid
+from headcount.sweeps.grids import unit_grid
 from headcount.sweeps.units import Edges, chance_orders, ranked_places
 
 TASK = random_task(8)

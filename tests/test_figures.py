@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import headcount as hc
-from headcount.figures import draw, draw_roles, save_figure
+from headcount.studies.head_roles.figure import draw_roles
+from headcount.studies.kept.figure import draw
+from headcount.view.style import save_figure
 from test_sweeps import curve_of
 
 

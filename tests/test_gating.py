@@ -14,7 +14,8 @@ from headcount.edit import Filler, Filling, cut_heads
 from headcount.rank import gate_fit
 from headcount.rank.checkpoint import Checkpoint
 from headcount.rank.contrast import contrast_loss
-from headcount.rank.gate_fit import Fit, Fitter, Objective, Stage, minibatch
+from headcount.rank.fit import Fit
+from headcount.rank.gate_fit import Fitter, Objective, Stage, minibatch
 
 LONG = hc.QUICK  # a few seconds on the planted model
 SHORT = Fit(seeds=2, updates=6, batch=4, patience=0)
@@ -44,7 +45,7 @@ def random_completions(n=6, target=3):
 # The planted model
 
 
-@pytest.mark.parametrize("fit", [replace(hc.QUICK, seeds=10), Fit()], ids=["quick", "paper"])
+@pytest.mark.parametrize("fit", [hc.QUICK.changed(seeds=10), Fit()], ids=["quick", "paper"])
 def test_every_seed_of_ten_gives_every_planted_head_its_role(planted, planted_task, fit):
     roles = hc.fit_roles(planted, planted_task, fit)
     wanted = np.full((3, 4), "irrelevant", dtype="<U12")
@@ -56,12 +57,12 @@ def test_every_seed_of_ten_gives_every_planted_head_its_role(planted, planted_ta
 
 
 def test_roles_are_found_with_the_mean_as_fill_too(planted, planted_task):
-    labels = hc.fit_roles(planted, planted_task, replace(LONG, seeds=1), fill="mean").labels()[0]
+    labels = hc.fit_roles(planted, planted_task, LONG.changed(seeds=1), fill="mean").labels()[0]
     assert (labels[0, 1], labels[1, 3], labels[1, 0]) == ("facilitating", "facilitating", "interfering")
 
 
 def test_a_seed_that_has_settled_stops_and_roles_stay(planted, planted_task):
-    patient = replace(LONG, seeds=2, updates=200, patience=20)
+    patient = LONG.changed(seeds=2, updates=200, patience=20)
     roles = hc.fit_roles(planted, planted_task, patient)
     assert np.isfinite(roles.losses).any(2).sum() < 3 * 200
     assert roles.labels()[0, 1, 0] == "interfering"
@@ -130,14 +131,14 @@ def test_a_shut_gate_is_a_removed_head(planted, planted_task):
 
 
 def hc_meter(model, examples, filler):
-    from headcount.meters.heads import Meter
+    from headcount.meters import HeadMeter
 
-    return Meter(model, examples, filler)
+    return HeadMeter(model, examples, filler)
 
 
 @pytest.mark.parametrize(("pull", "wanted"), [(0.1, 1), (-0.1, -1)])
 def test_without_the_task_loss_the_pull_moves_every_gate_its_way(planted, planted_task, pull, wanted):
-    fitter = fitter_of(planted, planted_task, replace(SHORT, loss=0.0, pulled_rate=(0.5, 0.5)))
+    fitter = fitter_of(planted, planted_task, SHORT.changed(loss=0.0, pulled_rate=(0.5, 0.5)))
     start = fitter.first_gates()
     theta, _ = fitter.run(Stage("alone", pull), start)
     assert bool(((theta - start) * wanted > 0).all())
@@ -155,7 +156,7 @@ def fitter_of(model, task, fit, seed=0, checkpoint=None):
 def test_the_pull_ends_at_the_clamp(planted, planted_task):
     reached = []
     for updates in (60, 90):
-        fit = replace(SHORT, loss=0.0, updates=updates, pulled_rate=(0.5, 0.5))
+        fit = SHORT.changed(loss=0.0, updates=updates, pulled_rate=(0.5, 0.5))
         reached.append(fitter_of(planted, planted_task, fit).run(Stage("alone", 0.1), torch.zeros(2, 3, 4))[0])
     assert float(reached[0].min()) > 4
     assert reached[1] == pytest.approx(reached[0], abs=0.05), "past the clamp by Adam's momentum, and no further"
@@ -166,8 +167,8 @@ def test_the_pull_ends_at_the_clamp(planted, planted_task):
 
 
 def test_a_seed_gives_the_same_gates_alone_and_among_others(planted, planted_task):
-    together = hc.fit_roles(planted, planted_task, replace(SHORT, seeds=3), seed=0)
-    alone = hc.fit_roles(planted, planted_task, replace(SHORT, seeds=1), seed=2)
+    together = hc.fit_roles(planted, planted_task, SHORT.changed(seeds=3), seed=0)
+    alone = hc.fit_roles(planted, planted_task, SHORT.changed(seeds=1), seed=2)
     assert alone.plus[0] == pytest.approx(together.plus[2], abs=1e-5)
     assert alone.minus[0] == pytest.approx(together.minus[2], abs=1e-5)
     assert abs(together.plus[0] - together.plus[2]).max() > 0.01, "another seed is another fit"
@@ -179,7 +180,7 @@ def test_gates_do_not_depend_on_how_prompts_share_a_pass(planted, planted_task):
 
 
 def test_both_pulled_stages_start_from_the_gates_without_a_pull(planted, planted_task):
-    still = replace(SHORT, pulled_rate=(1e-9, 1e-9))
+    still = SHORT.changed(pulled_rate=(1e-9, 1e-9))
     roles = hc.fit_roles(planted, planted_task, still)
     assert roles.plus == pytest.approx(roles.free, abs=1e-6)
     assert roles.minus == pytest.approx(roles.free, abs=1e-6)
@@ -298,7 +299,7 @@ def _key_of(file):
 
 def test_a_pull_without_a_size_is_refused(planted, planted_task):
     with pytest.raises(hc.HeadcountError, match="The pull must be above 0"):
-        hc.fit_roles(planted, planted_task, replace(SHORT, pull=-0.1))
+        hc.fit_roles(planted, planted_task, SHORT.changed(pull=-0.1))
 
 
 def test_resample_cannot_fill_gates():

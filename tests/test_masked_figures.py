@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import headcount as hc
-from headcount.figures import draw_functions, draw_masked, draw_steering, shown_similarity
+from headcount.studies.masked_heads.figure import draw_masked, shown_similarity
+from headcount.studies.masked_heads.functions_figure import draw_functions
+from headcount.studies.masked_heads.steering_figure import draw_steering
 from headcount.studies.masked_heads.figure import ACCURACY_COLOUR, SIMILARITY_COLOUR
 from headcount.sweeps.steering import Steering
 from headcount.tasks.questions import FUNCTIONS
@@ -15,7 +17,7 @@ KS = (16, 32, 64, 128)
 def curve(
     order: str, title: str = "Retrieval", model: str = "m", metrics=("accepted", "similarity", "chrf")
 ) -> hc.Curve:
-    draws = 1 if order == "top" else 10
+    draws = 1 if order == "absolute" else 10
     rng = np.random.default_rng(len(title))
     return hc.Curve(
         model=model, task="retrieval", title=title, units="heads", method="probe", order=order, mode="mask",
@@ -27,7 +29,7 @@ def curve(
 
 
 def cell(**settings) -> list[hc.Curve]:
-    return [curve(order, **settings) for order in ("top", "random", "random-matched")]
+    return [curve(order, **settings) for order in ("absolute", "chance", "chance-matched")]
 
 
 def caption(figure) -> str:
@@ -92,7 +94,7 @@ def test_the_caption_says_how_many_draws_questions_and_heads():
 def test_the_caption_says_where_heads_were_masked_and_speaks_of_draws_only_where_there_are_some():
     all_over = [hc.Curve(**{**vars(made), "provenance": {"positions": "all"}}) for made in cell()]
     assert "at every position" in caption(draw_masked([[all_over]]))
-    assert "RandomK" not in caption(hc.plot(curve("top")))
+    assert "RandomK" not in caption(hc.plot(curve("absolute")))
 
 
 def test_models_are_rows():
@@ -103,16 +105,16 @@ def test_models_are_rows():
 def test_masked_curves_can_be_plotted_by_themselves_but_not_with_others():
     figure = hc.plot([*cell(), *cell(title="Inference")])
     assert [ax.get_title() for ax in figure.axes] == ["Retrieval", "Inference"]
-    other = hc.Curve(**{**vars(curve("top")), "order": "absolute", "base": ""})
+    other = hc.Curve(**{**vars(curve("absolute")), "order": "absolute", "base": ""})
     with pytest.raises(hc.HeadcountError, match="cannot share a figure"):
-        hc.plot([curve("top"), other])
+        hc.plot([curve("absolute"), other])
 
 
 def test_intervals_resample_whole_templates():
     """With one value a template, only its mean over drawn templates can come out."""
     values = np.repeat([0.0, 3.0, 3.0], 8).reshape(1, 1, 24)
     groups = tuple(np.repeat(["a", "b", "c"], 8))
-    made = hc.Curve(**{**vars(curve("top")), "ks": (16,), "values": {"accepted": values}, "groups": groups})
+    made = hc.Curve(**{**vars(curve("absolute")), "ks": (16,), "values": {"accepted": values}, "groups": groups})
     loose = hc.Curve(**{**vars(made), "groups": ()})
     weights = made._resamplings()
     np.testing.assert_allclose(weights.sum(1), 1)

@@ -44,7 +44,7 @@ def test_the_folder_holds_curves_answers_heads_and_figures(model_folder, file, o
         "figure.png", "figure.svg", "figure.pdf", "heads.png",
     }  # fmt: skip
     curves = rows_of(tmp_path / "curves.csv")
-    assert {row["order"] for row in curves} == {"top", "random", "random-matched"}
+    assert {row["order"] for row in curves} == {"absolute", "chance", "chance-matched"}
     assert {row["k"] for row in curves} == {"1", "2"}
     assert {"accepted", "exact", "bleu", "chrf", "rouge1", "similarity", "unaffected"} <= {r["metric"] for r in curves}
     heads = rows_of(tmp_path / "heads.csv")
@@ -52,7 +52,7 @@ def test_the_folder_holds_curves_answers_heads_and_figures(model_folder, file, o
     masked = rows_of(tmp_path / "masked.csv")
     assert len(masked) == 2 * 2 * (1 + 3 + 3), "a row a function, k and draw"
     for row in masked:
-        (top,) = (r for r in masked if (r["order"], r["function"], r["k"]) == ("top", row["function"], row["k"]))
+        (top,) = (r for r in masked if (r["order"], r["function"], r["k"]) == ("absolute", row["function"], row["k"]))
         assert len(row["heads"].split()) == int(row["k"])
         assert row is top or not set(row["heads"].split()) & set(top["heads"].split())
     answers = rows_of(tmp_path / "answers.csv")
@@ -66,9 +66,9 @@ def test_it_finds_the_heads_that_copy_and_says_what_masking_them_does(model_fold
     cell = result.summary["cells"][0]
     assert set(cell["top_heads"][:2]) == {f"a{layer}.h{head}" for layer, head in COPYING}
     assert cell["unmasked"]["accepted"] == 1
-    assert cell["curves"]["top"]["accepted"][-1] == 0
-    assert cell["curves"]["random"]["accepted"] == [1, 1]
-    assert cell["words"]["random"] == "k = 2: 0.00, below every draw (1.00 to 1.00)"
+    assert cell["curves"]["absolute"]["accepted"][-1] == 0
+    assert cell["curves"]["chance"]["accepted"] == [1, 1]
+    assert cell["words"]["chance"] == "k = 2: 0.00, below every draw (1.00 to 1.00)"
     assert result.summary["baseline"]["planted"] == {"retrieval": 1, "knowledge-recall": 1}
 
 
@@ -95,7 +95,7 @@ def test_heads_can_be_ranked_by_copying_and_numbered_by_the_elbow(model_folder, 
     cell = result.summary["cells"][0]
     assert cell["method"] == "copy"
     assert cell["ks"] == [cell["elbow"]] == [2]
-    assert cell["curves"]["top"]["accepted"] == [0]
+    assert cell["curves"]["absolute"]["accepted"] == [0]
 
 
 def test_entries_that_are_skipped_are_counted_in_the_result(model_folder, own_cache, tmp_path):
@@ -122,7 +122,7 @@ def test_a_metric_that_cannot_be_computed_is_named_and_the_figure_shows_another(
 
 
 def test_comet_is_asked_once_for_all_answers(model_folder, file, own_cache, tmp_path, monkeypatch):
-    from headcount.studies import masked_comet
+    from headcount.studies.masked_heads import comet as masked_comet
 
     calls = []
 
@@ -139,8 +139,8 @@ def test_comet_is_asked_once_for_all_answers(model_folder, file, own_cache, tmp_
     assert result.summary["similarity"] == "comet"
     cell = result.summary["cells"][0]
     assert cell["unmasked"]["comet"] == pytest.approx(0.9)
-    assert cell["curves"]["top"]["comet"][-1] == pytest.approx(0.2)
-    assert cell["curves"]["random"]["comet"] == pytest.approx([0.9, 0.9])
+    assert cell["curves"]["absolute"]["comet"][-1] == pytest.approx(0.2)
+    assert cell["curves"]["chance"]["comet"] == pytest.approx([0.9, 0.9])
     run_masked(model_folder, file, tmp_path / "out", comet=str(command), comet_model="some/model")
     assert len(calls) == 1, "scores are kept"
 
@@ -156,12 +156,12 @@ def test_without_comet_the_reason_is_said(model_folder, file, own_cache, tmp_pat
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        ({"method": "probing"}, "method of masked heads cannot be 'probing'"),
-        ({"choose": "middle"}, "choose of masked heads cannot be 'middle'"),
-        ({"metric": "bleu"}, "metric of masked heads cannot be 'bleu'"),
-        ({"positions": "last"}, "positions of masked heads cannot be 'last'"),
+        ({"method": "probing"}, "method cannot be 'probing'"),
+        ({"choose": "middle"}, "choose cannot be 'middle'"),
+        ({"metric": "bleu"}, "metric cannot be 'bleu'"),
+        ({"positions": "last"}, "positions cannot be 'last'"),
         ({"fill": "mean"}, "zero or scale"),
-        ({"ks": "log"}, 'a list of whole numbers, or "elbow"'),
+        ({"ks": "log"}, "ks cannot be 'log'. Known: elbow"),
         ({"alphas": [-1.0]}, "alphas must be above 0"),
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"questions": "missing.json"}, "missing.json"),
@@ -192,7 +192,7 @@ def test_an_unknown_function_is_named_with_those_there_are(tmp_path, file):
 )
 def test_panels_that_would_overwrite_each_other_are_refused(tmp_path, second, words):
     path = tmp_path / "mine.toml"
-    path.write_text(f'kind = "masked"\n[[panel]]\ntask = "retrieval"\n[[panel]]\n{second}\n')
+    path.write_text(f'kind = "masked-heads"\n[[panel]]\ntask = "retrieval"\n[[panel]]\n{second}\n')
     with pytest.raises(hc.HeadcountError, match=words):
         hc.run(path, out=tmp_path)
 

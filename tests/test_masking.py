@@ -57,7 +57,7 @@ def test_numbers_asked_for_are_sorted_and_counted_once():
     assert masked_ks(270, (64, 16, 64)) == (16, 64)
 
 
-@pytest.mark.parametrize("order", ["random", "random-matched"])
+@pytest.mark.parametrize("order", ["chance", "chance-matched"])
 def test_random_heads_are_never_among_the_top_and_as_many(order):
     ks = (4, 34, 135)
     for seed in range(5):
@@ -68,22 +68,22 @@ def test_random_heads_are_never_among_the_top_and_as_many(order):
 
 
 def test_draws_differ_and_the_same_seed_repeats_them():
-    one, other = (masked_heads(RANKED, HEADS_A_LAYER, "random", (17,), 10, 0) for _ in range(2))
+    one, other = (masked_heads(RANKED, HEADS_A_LAYER, "chance", (17,), 10, 0) for _ in range(2))
     assert [draw[0].tolist() for draw in one] == [draw[0].tolist() for draw in other]
     assert len({tuple(sorted(draw[0].tolist())) for draw in one}) == 10
-    assert one[0][0].tolist() != masked_heads(RANKED, HEADS_A_LAYER, "random", (17,), 1, 1)[0][0].tolist()
+    assert one[0][0].tolist() != masked_heads(RANKED, HEADS_A_LAYER, "chance", (17,), 1, 1)[0][0].tolist()
 
 
 def test_every_head_outside_the_top_is_drawn_about_equally_often():
     counts = np.zeros(12)
-    for draw in masked_heads(np.arange(12), 4, "random", (3,), 3000, 0):
+    for draw in masked_heads(np.arange(12), 4, "chance", (3,), 3000, 0):
         counts[draw[0]] += 1
     assert (counts[:3] == 0).all()
     assert counts[3:] == pytest.approx(3000 * 3 / 9, rel=0.12)
 
 
 def test_matched_draws_have_as_many_heads_of_each_layer_as_the_top():
-    for draw in masked_heads(RANKED, HEADS_A_LAYER, "random-matched", (17, 34), 10, 0):
+    for draw in masked_heads(RANKED, HEADS_A_LAYER, "chance-matched", (17, 34), 10, 0):
         for k, heads in zip((17, 34), draw, strict=True):
             counts = [np.bincount(side // HEADS_A_LAYER, minlength=LAYERS) for side in (heads, RANKED[:k])]
             np.testing.assert_array_equal(*counts)
@@ -91,7 +91,7 @@ def test_matched_draws_have_as_many_heads_of_each_layer_as_the_top():
 
 def test_where_a_layer_has_too_few_heads_left_the_nearest_layer_lends_some():
     ranked = np.array([0, 1, 2, 4, 8, 3, 5, 6, 7, 9, 10, 11])  # three of the four heads of layer 0 are in the top
-    for draw in masked_heads(ranked, 4, "random-matched", (5,), 20, 0):
+    for draw in masked_heads(ranked, 4, "chance-matched", (5,), 20, 0):
         layers = sorted(draw[0] // 4)
         assert layers in ([0, 1, 1, 1, 2], [0, 1, 1, 2, 2])
 
@@ -116,10 +116,10 @@ def test_fills_that_need_another_prompt_are_refused():
 
 def test_masking_the_heads_that_copy_takes_the_answers_away_and_masking_others_does_not(asked, scores):
     model = planted()
-    top = mask_answers(model, asked, scores, "top", ks=(2,), max_new_tokens=3)
+    top = mask_answers(model, asked, scores, "absolute", ks=(2,), max_new_tokens=3)
     assert top.heads == [[[7, 5]]]
     assert not any(text == question.answer for text, question in zip(top.texts[0][0], asked, strict=True))
-    for order in ("random", "random-matched"):
+    for order in ("chance", "chance-matched"):
         random = mask_answers(model, asked, scores, order, ks=(2,), draws=4, max_new_tokens=3)
         for draw in random.texts:
             assert draw[0] == [question.answer for question in asked]
@@ -127,7 +127,7 @@ def test_masking_the_heads_that_copy_takes_the_answers_away_and_masking_others_d
 
 def test_masked_answers_are_those_of_a_cut_by_hand(asked, scores):
     model = planted()
-    found = mask_answers(model, asked, scores, "random", ks=(1, 3), draws=2, fill="zero", max_new_tokens=3)
+    found = mask_answers(model, asked, scores, "chance", ks=(1, 3), draws=2, fill="zero", max_new_tokens=3)
     for draw in range(2):
         for place in range(2):
             keep = torch.ones(8, dtype=torch.bool)
@@ -141,7 +141,7 @@ def test_the_curve_has_every_answer_of_every_draw_in_its_place(asked, scores):
     whole = ask(model, asked, max_new_tokens=3).texts[0]
     texts = [[[question.answer if (draw + k + place) % 2 else "wrong" for place, question in enumerate(asked)]
               for k in range(2)] for draw in range(3)]  # fmt: skip
-    made = MaskedAnswers("random", (1, 2), FILL, "generated", [[[0], [0, 1]]] * 3, texts)
+    made = MaskedAnswers("chance", (1, 2), FILL, "generated", [[[0], [0, 1]]] * 3, texts)
     curve, missing = masked_curve(model, asked, scores, made, whole)
     assert not missing
     assert curve.values["accepted"].shape == (3, 2, len(asked))
@@ -153,19 +153,19 @@ def test_the_curve_has_every_answer_of_every_draw_in_its_place(asked, scores):
 
 def test_an_unknown_order_or_no_draw_is_refused(asked, scores):
     with pytest.raises(hc.HeadcountError, match="draws is 0"):
-        mask_answers(planted(), asked, scores, "random", draws=0)
-    with pytest.raises(hc.HeadcountError, match="no order 'bottom'.*random-matched"):
+        mask_answers(planted(), asked, scores, "chance", draws=0)
+    with pytest.raises(hc.HeadcountError, match="no order 'bottom'.*chance-matched"):
         mask_answers(planted(), asked, scores, "bottom")
 
 
 def test_scores_of_another_model_are_refused(asked):
     other = HeadScores("m", "retrieval", "probe", "x", np.zeros((1, 3, 4)))
     with pytest.raises(hc.HeadcountError, match="scores are of 12 heads, but planted has 8"):
-        mask_answers(planted(), asked, other, "top")
+        mask_answers(planted(), asked, other, "absolute")
 
 
 def test_masked_answers_are_the_same_after_saving(asked, scores, tmp_path):
-    made = mask_answers(planted(), asked, scores, "random", ks=(1,), draws=2, max_new_tokens=3)
+    made = mask_answers(planted(), asked, scores, "chance", ks=(1,), draws=2, max_new_tokens=3)
     made.save(tmp_path)
     assert MaskedAnswers.load(tmp_path) == made
 

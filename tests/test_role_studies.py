@@ -88,11 +88,11 @@ def test_roles_of_pairs(folder, own_cache, tmp_path):
     [
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"pull": -0.1}, "pull must be above 0"),
-        ({"free_rate": [0.1]}, "free_rate is two learning rates"),
+        ({"free_rate": [0.1]}, "free_rate must be two learning rates"),
         ({"base": "minus"}, "base cannot be 'minus'"),
         ({"threshold": 0.9}, "unknown key 'threshold'"),
         ({"fill": "nothing"}, "no fill 'nothing'"),
-        ({"metric": "logit_diff"}, "one of log_prob, log_prob_per_token"),
+        ({"metric": "logit_diff"}, "metric cannot be 'logit_diff'.*Known: log_prob, log_prob_per_token"),
         ({"ks": "log"}, "a list of whole numbers"),
     ],
 )
@@ -107,5 +107,5 @@ def test_a_wrong_setting_of_roles_is_said_before_a_model_is_loaded(tmp_path, ove
 def test_an_unknown_kind_of_study_is_refused(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('kind = "rolls"\n[[panel]]\ntask = "ioi"\n')
-    with pytest.raises(hc.HeadcountError, match="no kind 'rolls'.*Did you mean 'roles'"):
+    with pytest.raises(hc.HeadcountError, match="no kind 'rolls'.*Did you mean 'head-roles'"):
         hc.run(file, out=tmp_path)

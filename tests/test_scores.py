@@ -7,11 +7,11 @@ import torch
 import headcount as hc
 from families import FAMILIES, random_task, tiny
 from headcount.edit import head_values, mix_inputs, visit_heads
-from headcount.meters.heads import Meter
+from headcount.meters import HeadMeter
 from headcount.models.norms import NormParts
 from headcount.rank import METHODS
 from headcount.rank.direct import inputs_of
-from headcount.rank.gate_fit import Fit
+from headcount.rank.fit import Fit
 
 TASK = random_task()
 GRADIENT_FAMILIES = ("gpt2", "gpt_neox", "llama-gqa", "olmo2", "gemma2")
@@ -299,7 +299,7 @@ def test_measuring_the_same_cut_alone_or_among_many_is_the_same():
     model = tiny("qwen2", torch.float64)
     keeps = torch.rand(9, 3, 4, generator=torch.Generator().manual_seed(0)) > 0.4
     filler = Filler.prepare(model, "counterfactual", examples=TASK.test, reference=TASK.train)
-    together = Meter(model, TASK.test, filler).measure(keeps)
-    alone = [Meter(model, TASK.test, filler, max_tokens=1).measure(keep[None]) for keep in keeps]
+    together = HeadMeter(model, TASK.test, filler).measure(keeps)
+    alone = [HeadMeter(model, TASK.test, filler, max_tokens=1).measure(keep[None]) for keep in keeps]
     for name in together:
         np.testing.assert_allclose(together[name], np.concatenate([one[name] for one in alone]), atol=1e-5)

@@ -135,11 +135,11 @@ def test_the_model_does_better_than_nothing_on_the_built_in_completions(model, n
     import torch
 
     from headcount.edit import Filler
-    from headcount.meters.heads import Meter
+    from headcount.meters import HeadMeter
 
     examples = hc.task(name, model, n=8).test
     filler = Filler.prepare(model, "zero", examples=examples, reference=examples)
-    values = Meter(model, examples, filler).measure(torch.ones(1, 30, 9, dtype=torch.bool))
+    values = HeadMeter(model, examples, filler).measure(torch.ones(1, 30, 9, dtype=torch.bool))
     assert values["log_prob_per_token"].mean() > -3
 
 

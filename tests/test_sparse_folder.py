@@ -140,7 +140,7 @@ def test_files_of_others_are_not_written_over(folder, text, tmp_path):
 )
 def test_only_a_run_of_the_same_kind_goes_on_from_a_result(folder, text, adapter, tmp_path, settings, words):
     with pytest.raises(hc.HeadcountError, match=words):
-        run(folder, text, tmp_path / "out", changed(**{**RECIPE.to_dict(), **settings}), start_from=adapter)
+        run(folder, text, tmp_path / "out", changed(**{**dict(RECIPE), **settings}), start_from=adapter)
 
 
 def test_an_adapter_is_written_the_same_way_every_time(adapter):

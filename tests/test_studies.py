@@ -12,7 +12,8 @@ import tomllib
 import pytest
 
 import headcount as hc
-from headcount.studies.spec import KeptPanel, bundled_studies, read_study
+from headcount.studies import STUDIES
+from headcount.studies.study import read_study
 
 SMALL = {"n": 8, "points": 4, "draws": 3}
 
@@ -156,7 +157,7 @@ def study(tmp_path, text):
     return path
 
 
-@pytest.mark.parametrize("name", bundled_studies())
+@pytest.mark.parametrize("name", STUDIES)
 def test_bundled_studies_are_valid(name):
     assert read_study(name).panels
     assert read_study(name, quick=True).panels
@@ -253,11 +254,11 @@ def test_wrong_names_are_found_before_anything_runs(folder, own_cache, tmp_path)
         ({"fill": "zero"}, "attribution"),
         ({"method": "patching"}, "patching"),
         ({"units": "edges", "fill": "zero"}, "eap-ig"),
-        ({"units": "attention-edges"}, "attribution"),
     ],
 )
 def test_the_method_that_fits_units_and_fill_is_chosen_unless_one_is_named(settings, method):
-    assert KeptPanel(task="ioi", models=("m",), **settings).method == method
+    kind = STUDIES[f"{settings.get('units', 'heads')}-kept"]
+    assert kind.settings(task="ioi", models=("m",), **settings).method == method
 
 
 EDGES = {"n": 6, "points": 4, "draws": 2}

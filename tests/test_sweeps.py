@@ -6,10 +6,10 @@ import torch
 
 import headcount as hc
 from families import FAMILIES, random_task, tiny
-from headcount.sweeps.curve import compare
+from headcount.sweeps import compare
 from headcount.edit import Filler
-from headcount.meters.heads import Meter
-from headcount.sweeps.sweep import unit_grid
+from headcount.meters import HeadMeter
+from headcount.sweeps.grids import unit_grid
 from headcount.sweeps.units import Heads, chance_orders, ranked_places
 
 TASK = random_task(8)
@@ -54,7 +54,7 @@ def test_a_point_is_the_measurement_of_its_cut(model, scores):
     for layer, head in scores.order("signed")[:5]:
         keep[0, layer, head] = True
     filler = Filler.prepare(model, "counterfactual", examples=TASK.test, reference=TASK.train)
-    wanted = Meter(model, TASK.test, filler).measure(keep)
+    wanted = HeadMeter(model, TASK.test, filler).measure(keep)
     for name, values in wanted.items():
         np.testing.assert_allclose(curve.values[name][0, 1], values[0], atol=1e-5)
     assert curve.ranking[:2] == tuple(f"a{layer}.h{head}" for layer, head in scores.order("signed")[:2])

@@ -8,13 +8,15 @@ import torch
 
 import headcount as hc
 from families import tiny
-from headcount.tasks import BUILT_IN
+from headcount.tasks import TASKS
 from headcount.tasks.batches import batches, collate
 from headcount.tasks.docstring import ARGUMENTS
 from headcount.tasks.greater_than import NOUNS, _read_century
 from headcount.tasks.ioi import NAMES
 from headcount.tasks.source import Draft, Tokens, draw_pairs
 from tokenizers_for_tests import SPLITS, make_tokenizer
+
+PAIRS = [name for name, entry in TASKS.items() if entry.kind == "pairs"]
 
 
 def model_with(style, bos=False):
@@ -31,7 +33,7 @@ def model(request):
     return model_with(request.param)
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", PAIRS)
 def test_pairs_are_aligned_and_answers_are_single_different_tokens(model, name):
     task = hc.task(name, model, n=40, seed=1)
     assert len(task.train) == len(task.test) == 20
@@ -42,7 +44,7 @@ def test_pairs_are_aligned_and_answers_are_single_different_tokens(model, name):
         assert not set(pair.answers) & set(pair.wrongs)
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", PAIRS)
 def test_the_same_seed_gives_the_same_task_and_another_seed_another(model, name):
     one, same, other = (hc.task(name, model, n=20, seed=seed) for seed in (0, 0, 1))
     assert one == same
@@ -123,7 +125,7 @@ def test_greater_than_follows_the_way_in_which_a_tokenizer_splits_years(style, t
 
 def test_a_beginning_of_text_token_stands_in_front_where_the_tokenizer_uses_one():
     model = model_with("digits", bos=True)
-    for name in BUILT_IN:
+    for name in PAIRS:
         assert {pair.clean[0] for pair in hc.task(name, model, n=6).test} == {model.tokenizer.bos_token_id}
 
 

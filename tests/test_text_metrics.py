@@ -9,7 +9,7 @@ import headcount as hc
 from headcount.meters import text_metrics
 from headcount.tasks.questions import Question
 from headcount.meters.text_metrics import (
-    METRICS,
+    TEXT_METRICS,
     accepted,
     bleu,
     chrf,
@@ -98,7 +98,7 @@ def test_every_metric_lies_between_0_and_1():
     words = ["red", "Oslo", "is", "the", "house", "rude"]
     answers = [" ".join(rng.choice(words, 4)) for _ in range(20)]
     found, missing = measure_answers(answers, answers[::-1], [RIVER] * 20)
-    assert set(found) == set(METRICS)
+    assert set(found) == set(TEXT_METRICS)
     assert not missing
     for values in found.values():
         assert values.shape == (20,)
@@ -115,7 +115,7 @@ def test_a_metric_whose_library_is_missing_is_named_and_the_rest_goes_on(module,
     text_metrics._encoder.cache_clear()
     found, missing = measure_answers(["Oslo"], ["Oslo"], [RIVER])
     assert set(missing) == lost
-    assert set(found) == set(METRICS) - lost
+    assert set(found) == set(TEXT_METRICS) - lost
     assert all(f"headcount[{extra}]" in reason for reason in missing.values())
 
 
