@@ -6,12 +6,12 @@ from torch import nn
 
 import headcount as hc
 from families import prompts, tiny
-from headcount.models import anatomy
+from headcount.models import FAMILIES
 
 
 @pytest.fixture(autouse=True)
 def registry_is_put_back(monkeypatch):
-    monkeypatch.setattr(anatomy, "FAMILIES", dict(anatomy.FAMILIES))
+    monkeypatch.setattr(FAMILIES, "_own", dict(FAMILIES))
 
 
 def renamed(model_type):

@@ -46,7 +46,7 @@ def test_a_chat_template_is_used_once_and_its_special_tokens_are_not_doubled():
 
 
 def test_a_model_without_a_tokenizer_cannot_be_asked():
-    with pytest.raises(hc.HeadcountError, match="loaded without a tokenizer, and questions are texts"):
+    with pytest.raises(hc.HeadcountError, match="loaded without a tokenizer, and this needs one"):
         ask(tiny("llama"), [RIVER])
 
 

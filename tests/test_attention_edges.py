@@ -8,10 +8,10 @@ import headcount as hc
 from families import FAMILIES, random_task, tiny
 from headcount.edit.attention import Terms, visit_attention
 from headcount.meters.attention_edges import AttentionEdgeMeter, edge_count
-from headcount.rank.attention_attribution import attention_attribution
 from headcount.meters.metrics import logit_diff
-from headcount.sweeps import sweep_attention_edges
 from headcount.models.gates import add_gates, mixed
+from headcount.rank.attention_attribution import attention_attribution
+from headcount.sweeps import sweep_attention_edges
 from headcount.tasks.batches import batches
 
 GATED = [family for family in FAMILIES if family != "gptj"]
@@ -81,7 +81,7 @@ def test_edges_of_a_head_add_up_to_the_head():
 
 def test_the_first_k_of_every_prompt_are_kept_and_padding_is_never_among_them():
     model = tiny("gpt2", torch.float64)
-    indices, batch = one_batch(model)
+    _, batch = one_batch(model)
     scores = attention_attribution(model, batch, "logit_diff")
     meter = AttentionEdgeMeter(model, TASK.test, lambda *_: scores.abs()[None])
     (ready,) = meter._ready

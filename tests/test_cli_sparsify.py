@@ -40,8 +40,8 @@ def test_it_trains_evaluates_and_says_where_the_model_is(headcount, folder, text
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--steps", 0], "steps must be at least 1. Got 0."),
-        (["--form", "soft"], "form must be one of logit, log-prob. Got 'soft'."),
+        (["--steps", 0], "steps must be at least 1; this is 0."),
+        (["--form", "soft"], "form cannot be 'soft'. Known: log-prob, logit."),
         (["--text", "nowhere.txt"], "There is no text at nowhere.txt."),
         (["--length", 5000], "tokens at most, and sequences of 5000 are wanted"),
         (["--start-from", "nowhere"], "--start-from takes the folder of an adapter that headcount sparsify wrote"),

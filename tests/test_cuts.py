@@ -9,8 +9,17 @@ import torch
 
 import headcount as hc
 from families import FAMILIES, pairs, prompts, tiny
-from headcount.edit import Fill, Filler, Filling, cut_heads, head_values, mean_head_values, mix_inputs, visit_heads
-from headcount.edit import first_reached
+from headcount.edit import (
+    Fill,
+    Filler,
+    Filling,
+    cut_heads,
+    first_reached,
+    head_values,
+    mean_head_values,
+    mix_inputs,
+    visit_heads,
+)
 from headcount.meters import HeadMeter
 from headcount.tasks.batches import collate
 

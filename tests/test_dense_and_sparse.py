@@ -17,7 +17,7 @@ def test_attention_edges_are_a_study(folder, own_cache, tmp_path):
     assert [curve.order for curve in result.curves] == ["absolute", "chance"]
     with (tmp_path / "curves.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert {row["units"] for row in rows} == {"attention edges"}
+    assert {row["units"] for row in rows} == {"attention-edges"}
     assert not (tmp_path / "scores").exists()
     assert (tmp_path / "figure.png").stat().st_size > 10_000
     again = hc.run("attention-edges-kept", models=[folder], tasks=["ioi"], out=tmp_path, overrides=SMALL, quiet=True)
@@ -27,9 +27,9 @@ def test_attention_edges_are_a_study(folder, own_cache, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"fill": "zero"}, "Attention edges know the fill 'counterfactual' alone; the study asks for 'zero'"),
-        ({"mode": "mask"}, "know the mode 'keep' alone"),
-        ({"orders": ["chance-matched"]}, "Attention edges have no order 'chance-matched'"),
+        ({"fill": "zero"}, "unknown key 'fill'"),
+        ({"mode": "mask"}, "unknown key 'mode'"),
+        ({"orders": ["chance-matched"]}, "orders cannot be 'chance-matched'"),
     ],
 )
 def test_what_attention_edges_cannot_do_is_said_before_a_model_is_loaded(settings, message, tmp_path):

@@ -11,8 +11,8 @@ from torch import nn
 
 import headcount as hc
 from families import FAMILIES, random_task, tiny
-from headcount.meters import CircuitMeter
 from headcount.edit.trace import traced
+from headcount.meters import CircuitMeter
 from headcount.models.graph import Graph
 from headcount.models.wiring import find_wiring
 

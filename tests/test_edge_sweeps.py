@@ -9,10 +9,11 @@ import torch
 import headcount as hc
 from families import random_task, tiny
 from headcount.meters import CircuitMeter
-from headcount.sweeps.curve import MIB_SHARES, Curve
 from headcount.models.graph import Graph
+from headcount.sweeps.curve import MIB_SHARES, Curve
 from headcount.sweeps.grids import unit_grid
-from headcount.sweeps.units import Edges, chance_orders, ranked_places
+from headcount.sweeps.orders import chance_orders, ranked_places
+from headcount.sweeps.units import Edges
 
 TASK = random_task(8)
 
@@ -103,10 +104,10 @@ def test_chance_needs_no_scores_and_matched_chance_follows_the_layers(model, sco
     curve = hc.sweep(model, TASK, units="edges", keep="chance", draws=3, ks=[40], threshold=0)
     assert curve.values["logit_diff"].shape == (3, 3, 8)
     assert curve.ranking == ()
-    edges = Edges(model, scores.graph)
-    like = ranked_places(edges, scores, signed=False)
+    edges = Edges(model, scores)
+    like = ranked_places(edges.places, scores, "absolute")
     layer = dict(zip(edges.places.tolist(), edges.layers.tolist(), strict=True))
-    for order in chance_orders(edges, draws=2, seed=0, like=like):
+    for order in chance_orders(edges.places, edges.layers, draws=2, seed=0, like=like):
         assert [layer[place] for place in order] == [layer[place] for place in like]
         assert sorted(order) == sorted(like)
         assert list(order) != list(like)

@@ -84,7 +84,7 @@ def role_cell(model="m", task="Syntax", seeds=3):
     curves = [
         hc.Curve(
             model, task, task, "heads", "gating", order, "mask", "zero", "log_prob_change", (0, 2, 5), 12, (),
-            {"log_prob_change": slope * np.array([0, 2, 5.0])[None, :, None] * np.ones((seeds, 1, 4))}, base="plus",
+            {"log_prob_change": slope * np.array([0, 2, 5.0])[None, :, None] * np.ones((seeds, 1, 4))}, base="plus", kind="change",
         )
         for order, slope in slopes.items()
     ]  # fmt: skip
@@ -124,4 +124,4 @@ def test_plot_draws_curves_by_role_without_maps():
     _, curves = role_cell()
     assert len(hc.plot(curves).axes) == 1
     with pytest.raises(hc.HeadcountError, match="cannot share a figure"):
-        hc.plot([*curves, replace(curves[0], base="")])
+        hc.plot([*curves, replace(curves[0], kind="explained")])

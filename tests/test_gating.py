@@ -1,7 +1,6 @@
 """Causal head gating: planted roles are found, gradients are exact, a fit can be killed, a wrong loss is named."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -195,26 +194,28 @@ def test_minibatches_hold_every_example_once_before_one_comes_again():
 
 def test_learning_rates_fall_in_a_straight_line():
     fit = Fit()
-    assert [fit.rate(False, update) for update in (0, 499)] == [0.1, pytest.approx(0.01)]
-    assert [fit.rate(True, update) for update in (0, 499)] == [0.5, pytest.approx(0.1)]
+    assert [fit.learning_rate(False, update) for update in (0, 499)] == [0.1, pytest.approx(0.01)]
+    assert [fit.learning_rate(True, update) for update in (0, 499)] == [0.5, pytest.approx(0.1)]
 
 
 def test_the_defaults_are_the_papers():
-    assert Fit() == Fit(10, 500, 64, (0.1, 0.01), (0.5, 0.1), 0.1, 4.0)
+    assert Fit() == Fit(
+        seeds=10, updates=500, batch=64, free_rate=(0.1, 0.01), pulled_rate=(0.5, 0.1), pull=0.1, clamp=4.0
+    )
 
 
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("seeds", 0, "seeds of at least 1"),
+        ("seeds", 0, "seeds must be"),
         ("seeds", 1.5, "a whole number; this is 1.5"),
-        ("updates", 0, "updates of at least 1"),
-        ("batch", 0, "batch of at least 1"),
-        ("patience", -1, "patience of at least 0"),
-        ("free_rate", (0.1,), "free_rate is two learning rates"),
-        ("pulled_rate", 0.1, "pulled_rate is two learning rates"),
-        ("free_rate", (-1, 0.1), "free_rate is two learning rates above 0"),
-        ("pull", float("nan"), "number other than 0"),
+        ("updates", 0, "updates must be at least 1"),
+        ("batch", 0, "batch must be at least 1"),
+        ("patience", -1, "patience must be at least 0"),
+        ("free_rate", (0.1,), "free_rate must be two learning rates"),
+        ("pulled_rate", 0.1, "pulled_rate must be a list of numbers"),
+        ("free_rate", (-1, 0.1), "free_rate must be above 0"),
+        ("pull", float("nan"), "pull must be a number"),
         ("clamp", -4.0, "above 0"),
     ],
 )

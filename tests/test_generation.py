@@ -136,7 +136,7 @@ def test_more_tokens_than_the_model_takes_are_refused():
 
 
 def test_stop_strings_need_a_tokenizer():
-    with pytest.raises(hc.HeadcountError, match="without a tokenizer, and stop strings need one"):
+    with pytest.raises(hc.HeadcountError, match="without a tokenizer, and this needs one"):
         generate(tiny("gpt2"), [[3, 4]], stop=["."])
 
 

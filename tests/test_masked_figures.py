@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import headcount as hc
-from headcount.studies.masked_heads.figure import draw_masked, shown_similarity
+from headcount.studies.masked_heads.figure import ACCURACY_COLOUR, SIMILARITY_COLOUR, draw_masked, shown_similarity
 from headcount.studies.masked_heads.functions_figure import draw_functions
 from headcount.studies.masked_heads.steering_figure import draw_steering
-from headcount.studies.masked_heads.figure import ACCURACY_COLOUR, SIMILARITY_COLOUR
 from headcount.sweeps.steering import Steering
 from headcount.tasks.questions import FUNCTIONS
 
@@ -22,7 +21,7 @@ def curve(
     return hc.Curve(
         model=model, task="retrieval", title=title, units="heads", method="probe", order=order, mode="mask",
         fill="scale(0.001)", metric="accepted", ks=KS, total=1024, ranking=(),
-        values={name: rng.random((draws, 4, 6)) for name in metrics}, base="ones",
+        values={name: rng.random((draws, 4, 6)) for name in metrics}, kind="answers",
         whole=dict.fromkeys(metrics, 0.8), groups=("a", "a", "b", "b", "c", "c"),
         provenance={"positions": "generated"},
     )  # fmt: skip
@@ -105,7 +104,7 @@ def test_models_are_rows():
 def test_masked_curves_can_be_plotted_by_themselves_but_not_with_others():
     figure = hc.plot([*cell(), *cell(title="Inference")])
     assert [ax.get_title() for ax in figure.axes] == ["Retrieval", "Inference"]
-    other = hc.Curve(**{**vars(curve("absolute")), "order": "absolute", "base": ""})
+    other = hc.Curve(**{**vars(curve("absolute")), "kind": "explained"})
     with pytest.raises(hc.HeadcountError, match="cannot share a figure"):
         hc.plot([curve("absolute"), other])
 

@@ -7,6 +7,7 @@ import torch
 import headcount as hc
 from headcount.meters.answers import ask
 from headcount.meters.generation import Cuts
+from headcount.rank.scores import HeadScores
 from headcount.sweeps.masking import (
     FILL,
     MaskedAnswers,
@@ -16,7 +17,6 @@ from headcount.sweeps.masking import (
     masked_heads,
     masked_ks,
 )
-from headcount.rank.scores import HeadScores
 from headcount.sweeps.steering import Steering, directions, steer
 from headcount.tasks.questions import Question, of_function
 from planted_copying import COPYING, planted, planted_questions

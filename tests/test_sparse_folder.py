@@ -10,8 +10,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 import headcount as hc
-from headcount.models.gates import drawn, gates_of
 from headcount.models.gated_folder import SparseFacts
+from headcount.models.gates import drawn, gates_of
 from headcount.rank.patterns import eager_attention
 from short_runs import changed, run
 

@@ -204,13 +204,13 @@ class TestLoop:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"steps": 0}, "steps must be at least 1. Got 0"),
-        ({"kl": 1.5}, "kl must be a share from 0 to 1"),
-        ({"form": "soft"}, "form must be one of logit, log-prob"),
-        ({"held_out": 0.0}, "held_out must be a share above 0"),
-        ({"lora": 0}, "lora must be a rank above 0"),
-        ({"steps": 2.5}, "steps must be a whole number. Got 2.5"),
-        ({"lr": -1.0}, "lr must be above 0. Got -1.0"),
+        ({"steps": 0}, "steps must be at least 1; this is 0"),
+        ({"kl": 1.5}, "kl must be at least 0 and not above 1; this is 1.5"),
+        ({"form": "soft"}, "form cannot be 'soft'. Known: log-prob, logit"),
+        ({"held_out": 0.0}, "held_out must be above 0 and below 1; this is 0.0"),
+        ({"lora": 0}, "lora must be at least 1; this is 0"),
+        ({"steps": 2.5}, "steps must be a whole number; this is 2.5"),
+        ({"lr": -1.0}, "lr must be above 0; this is -1.0"),
     ],
 )
 def test_settings_out_of_range_are_refused_before_anything_runs(folder, text, tmp_path, settings, message):

@@ -69,7 +69,7 @@ def test_the_resolved_study_runs_again_to_the_same_curves(result, tmp_path):
 
 def test_provenance_names_versions_hashes_and_arguments(result, tmp_path):
     facts = json.loads((tmp_path / "out" / "provenance.json").read_text())
-    assert set(facts["versions"]) == {"python", "headcount", "torch", "transformers", "numpy"}
+    assert set(facts["versions"]) == {"python", "headcount", "torch", "transformers", "tokenizers", "numpy"}
     curve = facts["curves"][0]
     assert len(curve["model"]["sha256"]) == len(curve["task"]["sha256"]) == 16
     assert curve["arguments"]["seed"] == 0
@@ -109,7 +109,7 @@ def test_changed_weights_are_not_mistaken_for_a_finished_job(folder, own_cache, 
 
 def test_a_damaged_result_is_computed_anew(folder, own_cache, tmp_path):
     run(folder, tmp_path / "first")
-    for job in (own_cache / "jobs").iterdir():
+    for job in (own_cache / "steps").iterdir():
         next(job.glob("*.safetensors")).write_bytes(b"broken")
     assert run(folder, tmp_path / "second").computed == 8
     assert (tmp_path / "first" / "curves.csv").read_bytes() == (tmp_path / "second" / "curves.csv").read_bytes()
@@ -127,7 +127,7 @@ def test_a_killed_run_goes_on_and_ends_in_the_same_bytes(folder, tmp_path):
 
     broken, whole = tmp_path / "broken", tmp_path / "whole"
     process = subprocess.Popen(command(broken / "out"), env=environment(broken), stdout=subprocess.PIPE)
-    jobs = broken / "jobs"
+    jobs = broken / "steps"
     while process.poll() is None and not (jobs.is_dir() and len(finished(jobs)) >= 3):
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
@@ -198,7 +198,7 @@ def test_the_resolved_toml_says_everything(tmp_path):
         ('[[panel]]\ntask = "ioi"\nmodels = "m"\n', "models must be a list of texts"),
         ('[[panel]]\ntask = "ioi"\nks = [1.5]\n', "ks must be"),
         ('[[panel]]\ntask = "ioi"\norders = ["best"]\n', "orders cannot be 'best'"),
-        ('[[panel]]\ntask = "ioi"\nunits = "neurons"\n', "units cannot be 'neurons'"),
+        ('[[panel]]\ntask = "ioi"\nunits = "neurons"\n', "there is no study of the units 'neurons'"),
         ("[[panel]]\nn = 3\n", "number 1 has no task"),
         ('[panel]\ntask = "ioi"\n', "with two brackets"),
         ('title = "x"\n', "has no panel"),
@@ -311,7 +311,7 @@ def test_a_method_of_the_wrong_units_is_refused_before_a_model_is_loaded(own_cac
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
-    [({"fill": "resample"}, "Edges can be filled with"), ({"positions": "last"}, "Edges are cut at all positions")],
+    [({"fill": "resample"}, "Edges can be filled with"), ({"positions": "last"}, "unknown key 'positions'")],
 )
 def test_cuts_that_edges_do_not_know_are_refused_before_a_model_is_loaded(own_cache, tmp_path, wrong, sentence):
     with pytest.raises(hc.HeadcountError, match=sentence):
@@ -321,4 +321,4 @@ def test_cuts_that_edges_do_not_know_are_refused_before_a_model_is_loaded(own_ca
 def test_too_little_memory_is_said_before_anything_runs(folder, own_cache, tmp_path):
     with pytest.raises(hc.HeadcountError, match="One prompt of .* tokens needs .* are allowed"):
         run_edges(folder, tmp_path / "out", memory=1000)
-    assert not (own_cache / "jobs").exists()
+    assert not (own_cache / "steps").exists()

@@ -6,11 +6,12 @@ import torch
 
 import headcount as hc
 from families import FAMILIES, random_task, tiny
-from headcount.sweeps import compare
 from headcount.edit import Filler
 from headcount.meters import HeadMeter
+from headcount.sweeps import compare
 from headcount.sweeps.grids import unit_grid
-from headcount.sweeps.units import Heads, chance_orders, ranked_places
+from headcount.sweeps.orders import chance_orders, ranked_places
+from headcount.sweeps.units import Heads
 
 TASK = random_task(8)
 
@@ -94,8 +95,8 @@ def test_chance_has_many_draws_and_its_interval_is_their_spread(model):
 def test_matched_chance_takes_as_many_heads_of_each_layer(model, scores):
     ranked = scores.order("absolute")
     heads = Heads(model)
-    like = ranked_places(heads, scores, signed=False)
-    for order in chance_orders(heads, draws=5, seed=0, like=like):
+    like = ranked_places(heads.places, scores, "absolute")
+    for order in chance_orders(heads.places, heads.layers, draws=5, seed=0, like=like):
         drawn = [(int(place) // 4, int(place) % 4) for place in order]
         assert [layer for layer, _ in drawn] == [layer for layer, _ in ranked]
         assert sorted(drawn) == sorted(ranked)

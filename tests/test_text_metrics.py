@@ -7,7 +7,6 @@ import pytest
 
 import headcount as hc
 from headcount.meters import text_metrics
-from headcount.tasks.questions import Question
 from headcount.meters.text_metrics import (
     TEXT_METRICS,
     accepted,
@@ -20,6 +19,7 @@ from headcount.meters.text_metrics import (
     rouge1,
     unaffected,
 )
+from headcount.tasks.questions import Question
 
 RIVER = Question("retrieval", "t", "Which river?", "Oslo", ("in Oslo",))
 RUDE = Question("semantic-understanding", "t", "Which: tall, rude or fresh?", "rude", wrong=("tall", "fresh"))

@@ -1,9 +1,10 @@
 """The Typer application that the commands hang on, and what several of them share."""
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from .. import __version__
 
 if TYPE_CHECKING:
     from ..models import Model
@@ -25,7 +26,7 @@ ModelArgument = Annotated[str, typer.Argument(help="A named model (smollm2, tiny
 
 def _say_version(asked: bool) -> None:
     if asked:
-        print(f"headcount {version('headcount')}")
+        print(f"headcount {__version__}")
         raise typer.Exit
 
 

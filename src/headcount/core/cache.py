@@ -11,12 +11,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from platformdirs import user_cache_path
 
 from .errors import HeadcountError
 from .files import write_file, write_folder
+from .provenance import Facts
 
 DESCRIPTION = "step.json"
 
@@ -67,7 +68,7 @@ class Store:
         except HeadcountError:
             return None
 
-    def keep(self, key: str, result: R, description: dict[str, Any]) -> R:
+    def keep(self, key: str, result: R, description: Facts) -> R:
         """Keep a result, which appears whole or not at all, and give it back as it will be found."""
         with write_folder(self.folder / key) as unfinished:
             result.save(unfinished)
@@ -77,12 +78,12 @@ class Store:
         except HeadcountError:
             return result  # Another process is just putting the same one there.
 
-    def description(self, key: str) -> dict[str, Any]:
+    def description(self, key: str) -> Facts:
         """What a finished step was; `key` may be its beginning."""
         found = [entry for entry in self.entries() if entry.key.startswith(key)]
         if len(found) != 1:
             raise HeadcountError(f"{len(found) or 'No'} finished steps have a key that begins with {key!r}.")
-        facts: dict[str, Any] = json.loads((found[0].folder / DESCRIPTION).read_text(encoding="utf-8"))
+        facts: Facts = json.loads((found[0].folder / DESCRIPTION).read_text(encoding="utf-8"))
         return facts
 
     def entries(self) -> Iterator[Entry]:

@@ -7,9 +7,9 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from .errors import HeadcountError
+from .provenance import Facts
 
 
 def writable_folder(folder: Path) -> Path:
@@ -61,6 +61,6 @@ def write_file(path: Path, content: str | bytes) -> None:
         raise
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> Facts:
     """Of data that comes with the package; a user's file is read where its errors can be told."""
     return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -3,13 +3,14 @@ schema for editors all come from them."""
 
 from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from .errors import HeadcountError, did_you_mean
+from .provenance import Facts
 
 T = TypeVar("T")
 Listed = Annotated[tuple[T, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
@@ -45,7 +46,7 @@ class Settings(BaseModel):
         """A copy with other values, checked again."""
         return type(self)(**{**dict(self), **values})
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """For JSON."""
         return self.model_dump(mode="json")
 
@@ -63,12 +64,12 @@ def sentence(cls: type[BaseModel], error: ErrorDetails) -> str:
             known = literals(field.annotation if field else None)
             return f"{key} cannot be {came!r}.{did_you_mean(str(came), known)}"
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
-            return f"{key} must be {_range(field)}; this is {came}."
+            return f"{key} must be {_range(field, error)}; this is {came}."
         case "value_error":
             words = str(error["ctx"]["error"]) if "ctx" in error else error["msg"]
             return f"{key} {words}" if key and not words[:1].isupper() else words
         case _:
-            return f"{key} must be {wanted(field.annotation if field else None)}; this is {_whole(cls, error)!r}."
+            return f"{key} must be {wanted(field.annotation if field else None)}; this is {came!r}."
 
 
 def wanted(hint: object) -> str:
@@ -94,19 +95,12 @@ def literals(hint: object) -> list[str]:
     return [word for part in get_args(hint) for word in literals(part)]
 
 
-def _range(field: FieldInfo | None) -> str:
-    bounds = [
-        words.format(f"{getattr(rule, name):g}")
-        for rule in (field.metadata if field else ())
-        for name, words in BOUNDS.items()
-        if getattr(rule, name, None) is not None
-    ]
-    return " and ".join(bounds)
-
-
-def _whole(cls: type[BaseModel], error: ErrorDetails) -> object:
-    """What came for the key; of a list, the entry that is wrong."""
-    return error["input"]
+def _range(field: FieldInfo | None, error: ErrorDetails) -> str:
+    """All bounds of a key; of one that may also be nothing, the bound that was broken."""
+    rules: list[object] = [*(field.metadata if field else ())]
+    found = {name: getattr(rule, name) for rule in rules for name in BOUNDS if getattr(rule, name, None) is not None}
+    found = found or {name: bound for name, bound in error.get("ctx", {}).items() if name in BOUNDS}
+    return " and ".join(BOUNDS[name].format(f"{bound:g}") for name, bound in found.items())
 
 
 def check(rule: Callable[[T], bool], words: str) -> Callable[[T], T]:

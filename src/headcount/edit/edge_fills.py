@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import DynamicCache
 
 from ..core.errors import HeadcountError
 from ..models import Model
@@ -62,13 +63,21 @@ class BaseRun:
         return torch.arange(len(self.last), device=self.last.device) * self.ids.shape[1] + self.last
 
     @classmethod
-    def of(cls, batch: Batch, start: int, prefix: Any, base: Trace, wiring: Wiring, **rest: Any) -> "BaseRun":
+    def of(
+        cls,
+        batch: Batch,
+        start: int,
+        prefix: DynamicCache | None,
+        base: Trace,
+        wiring: Wiring,
+        **rest: Written | Tensor,
+    ) -> "BaseRun":
         return cls(
             batch, batch.clean[:, start:], batch.last - start, prefix,
             attention_stream=[stream.flatten(0, -2) for stream in base.attention_stream],
             projected=base.projected,
             mlp_stream=[stream.flatten(0, -2) for stream in base.mlp_stream],
-            final_stream=base.final_stream[0].flatten(0, -2), written=base.written(wiring), **rest,
+            final_stream=base.final_stream[0].flatten(0, -2), written=base.written(wiring), **rest,  # type: ignore[arg-type]
         )  # fmt: skip
 
 

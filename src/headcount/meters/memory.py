@@ -18,10 +18,11 @@ number of nodes, not of edges.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil
 import torch
+from transformers import PretrainedConfig
 
 from ..core.errors import HeadcountError
 from ..core.words import Readers
@@ -61,7 +62,7 @@ class Sizes:
     itemsize: int
 
     @classmethod
-    def of_config(cls, config: Any, readers: Readers, itemsize: int) -> "Sizes":
+    def of_config(cls, config: PretrainedConfig, readers: Readers, itemsize: int) -> "Sizes":
         text = config.get_text_config()
         layers, heads, width = (int(v) for v in (text.num_hidden_layers, text.num_attention_heads, text.hidden_size))
         graph = graph_of_config(config, config.model_type, layers, heads, readers)

@@ -193,7 +193,7 @@ def _attention(
 
 def gated_weights(
     module: nn.Module, query: Tensor, key: Tensor, attention_mask: Tensor | None, scaling: float | None = None,
-    softcap: float | None = None, s_aux: Tensor | None = None, **options: Any,
+    softcap: float | None = None, s_aux: Tensor | None = None, **options: object,
 ) -> Tensor:  # fmt: skip
     """a_ij g_ij, [batch, head, query, key]; a_ij alone where the module has no gates or they are open."""
     if s_aux is not None:

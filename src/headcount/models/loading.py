@@ -9,6 +9,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from torch import nn
+from transformers import PreTrainedTokenizerBase
 
 from ..core.errors import HeadcountError, did_you_mean
 from . import bundled, smollm2
@@ -26,12 +27,12 @@ NAMED: dict[str, Callable[[], Path]] = {"smollm2": smollm2.folder, **bundled.FOL
 def load(
     source: str | Path | nn.Module,
     *,
-    tokenizer: Any = None,
+    tokenizer: PreTrainedTokenizerBase | None = None,
     name: str | None = None,
     base: str | Path | None = None,
     device: str | None = None,
     dtype: str | torch.dtype | None = None,
-    **from_pretrained: Any,
+    **from_pretrained: object,
 ) -> Model:
     """Load a model for analysis.
 

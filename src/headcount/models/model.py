@@ -71,18 +71,18 @@ class Model:
         return logits
 
     @torch.no_grad()
-    def read_prefix(self, ids: Tensor) -> Any:
+    def read_prefix(self, ids: Tensor) -> DynamicCache:
         """The keys and values of a prefix, to be handed to `last_logits` by any number of runs that begin with it."""
         cache = DynamicCache(config=self.hf.config)
         self.run(ids, past_key_values=cache)
         return cache
 
-    def run(self, ids: Tensor, past_key_values: Any = None) -> None:
+    def run(self, ids: Tensor, past_key_values: DynamicCache | None = None) -> None:
         """A forward pass for what hooks see of it; nothing is unembedded."""
         self.last_logits(ids, ids.new_empty(0), past_key_values)
 
     def last_logits(
-        self, ids: Tensor, last: Tensor, past_key_values: Any = None, tokens: Tensor | None = None,
+        self, ids: Tensor, last: Tensor, past_key_values: DynamicCache | None = None, tokens: Tensor | None = None,
         rows: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """Logits at one position of each row, [batch, vocabulary]; `last` holds the positions, of the first rows, or
@@ -128,10 +128,10 @@ class Model:
         with stand_in(module, forward):
             yield
 
-    def repeated_prefix(self, prefix: Any, times: int) -> Any:
+    def repeated_prefix(self, prefix: DynamicCache, times: int) -> DynamicCache:
         """A copy of what `read_prefix` gave, its rows again and again, for a batch that is repeated as often."""
         copied = copy.deepcopy(prefix)
-        rows = copied.layers[0].keys.shape[0]
+        rows = cast(Any, copied.layers[0]).keys.shape[0]
         copied.batch_select_indices(torch.arange(rows, device=self.device).repeat(times))
         return copied
 

@@ -6,13 +6,12 @@ circuit leaves out, projections that are computed head by head), a stand-in save
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 
 @contextmanager
-def stand_in(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+def stand_in(module: nn.Module, forward: Callable[..., object]) -> Iterator[None]:
     """Call `forward` in the module's place; what was there before (another stand-in, say) comes back afterwards."""
     before = module.__dict__.get("forward")
     module.forward = forward
@@ -25,6 +24,6 @@ def stand_in(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
             module.forward = before
 
 
-def first_argument(x: Any, *args: Any, **kwargs: Any) -> Any:
+def first_argument(x: Tensor, *args: object, **kwargs: object) -> Tensor:
     """The cheapest stand-in: hand on what came."""
     return x

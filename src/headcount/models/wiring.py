@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from transformers import PretrainedConfig
 from transformers.activations import NewGELUActivation
 
 from ..core.errors import HeadcountError
@@ -165,7 +166,7 @@ def find_graph(model: Model, readers: Readers = "kv-heads") -> Graph:
 
 
 def graph_of_config(
-    config: Any, model_type: str, n_layers: int, n_heads: int, readers: Readers, heads_work: bool = False
+    config: PretrainedConfig, model_type: str, n_layers: int, n_heads: int, readers: Readers, heads_work: bool = False
 ) -> Graph:
     """The same from a config alone, with which it cannot be told whether the heads of an unknown family work."""
     if readers not in READERS:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..core.provenance import Facts
 from ..models import Model
 from ..models.gates import Gates, counted, drawn
 
@@ -63,7 +63,7 @@ class Evaluation:
             ]
         return found
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Facts:
         return asdict(self)
 
 

@@ -3,16 +3,17 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 
+from ..core.cache import Result
 from ..core.errors import HeadcountError
 from ..core.keys import digest
 from ..core.progress import waiting
 from ..core.provenance import Facts
 from ..models import Model, load
 from . import STUDIES
+from .panel import Fingerprinted
 from .plan import Job, Step, Subject
 
 Loader = Callable[[str], Model]
@@ -28,7 +29,7 @@ class Bench:
     names: tuple[str, ...] = ()
     """All models of the study, to tell apart folders of the same name."""
     _models: dict[str, Model] = field(default_factory=dict)
-    _examples: dict[str, Any] = field(default_factory=dict)
+    _examples: dict[str, Fingerprinted] = field(default_factory=dict)
 
     def model(self, name: str) -> Model:
         if name not in self._models:
@@ -43,7 +44,7 @@ class Bench:
             self._models[name] = model
         return self._models[name]
 
-    def examples(self, name: str, asked: Facts) -> Any:
+    def examples(self, name: str, asked: Facts) -> Fingerprinted:
         """What a panel asks of a model, made once."""
         key = digest([name, asked])
         if key not in self._examples:
@@ -51,7 +52,7 @@ class Bench:
             self._examples[key] = kind.settings(**asked["panel"]).examples(self.model(name))
         return self._examples[key]
 
-    def job(self, step: Step[Any], advance: Callable[[float], None], note: Callable[[str], None]) -> Job:
+    def job(self, step: Step[Result], advance: Callable[[float], None], note: Callable[[str], None]) -> Job:
         """What a step needs, checked against what it was planned with."""
         if step.subject is None:
             return Job(step.settings, None, None, advance, note)  # type: ignore[arg-type]

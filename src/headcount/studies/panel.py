@@ -2,7 +2,7 @@
 the schema; its docstring is its help. (Free of torch, for the command line's sake.)"""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol, Self
 
 from pydantic import AfterValidator, Field
 
@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 
 Count = Annotated[int, Field(ge=1)]
 Texts = Annotated[Listed[str], AfterValidator(check(bool, "must be a list of texts that is not empty"))]
+
+
+class Fingerprinted(Protocol):
+    """Examples, which a hash tells apart."""
+
+    @property
+    def fingerprint(self) -> str: ...
 
 
 class Panel(Settings):
@@ -55,7 +62,7 @@ class Panel(Settings):
     def check_together(cls, panels: "Sequence[Self]", path: str) -> None:
         """Say what can be known to be wrong with panels that stand in one study."""
 
-    def examples(self, model: "Model") -> Any:
+    def examples(self, model: "Model") -> Fingerprinted:
         """What is asked of a model."""
         from dataclasses import replace
 

@@ -17,15 +17,11 @@ from ..core.provenance import Facts, versions
 from ..core.registry import resolve
 from ..models import Model
 from ..tasks.examples import Example
+from .panel import Fingerprinted
 
 R = TypeVar("R", bound=Result)
 R_co = TypeVar("R_co", bound=Result, covariant=True)
 C_co = TypeVar("C_co", covariant=True)
-
-
-class Fingerprinted(Protocol):
-    @property
-    def fingerprint(self) -> str: ...
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -64,9 +64,6 @@ class Curve(Saved, Tabled):
 
     FILE: ClassVar[str] = "curve"
 
-    kind: CurveKind
-    """`explained`: none and all of the units are measured, and explained effect speaks of what lies between. `change`:
-    heads ablated by role, against the same heads open. `answers`: what is left of written answers."""
     model: str
     task: str
     title: str
@@ -85,6 +82,9 @@ class Curve(Saved, Tabled):
     orders, which have many."""
     values: dict[str, Floats] = field(repr=False)
     """Metric -> [draw, k, pair]; more than one draw for chance orders only."""
+    kind: CurveKind = "explained"
+    """`explained`: none and all of the units are measured, and explained effect speaks of what lies between. `change`:
+    heads ablated by role, against the same heads open. `answers`: what is left of written answers."""
     base: str = ""
     """Of a `change`: the gates in which the first k are shut, `plus` (G+) or `ones`."""
     whole: dict[str, float] = field(default_factory=dict, repr=False)
@@ -207,7 +207,7 @@ class Curve(Saved, Tabled):
         ]
 
 
-def resamplings(groups: Sequence[Any]) -> Floats:
+def resamplings(groups: Sequence[object]) -> Floats:
     """Weights of the examples in each bootstrap sample, [sample, example]: whole groups are drawn, with replacement;
     always the same ones."""
     names = list(dict.fromkeys(groups))

@@ -59,8 +59,9 @@ class MaskedAnswers(Saved):
 class MaskOrder(Order[Tensor]):
     """Chosen heads removed, which need not grow with k: random ones avoid the first k of the score, whatever k is."""
 
-    def __init__(self, shape: tuple[int, int], drawn: Sequence[dict[int, Places]]) -> None:
-        self.shape, self.drawn, self.draws = shape, drawn, len(drawn)
+    def __init__(self, shape: tuple[int, int], drawn: Sequence[Sequence[Places]], ks: Sequence[int]) -> None:
+        self.shape, self.draws = shape, len(drawn)
+        self.drawn = [dict(zip(ks, heads, strict=True)) for heads in drawn]
 
     def masks(self, points: Sequence[Point]) -> Tensor:
         keeps = torch.ones(len(points), *self.shape, dtype=torch.bool)
@@ -113,17 +114,17 @@ def mask_answers(
     points = masked_ks(model.head_count, ks)
     drawn = masked_heads(ranked_places(heads.places, scores, "absolute"), model.n_heads, order, points, draws, seed)
     meter = AnswerMeter(model, questions, generation_filling(fill), positions, max_new_tokens, advance)
-    said = measured(MaskOrder(heads.shape, drawn), meter, points)["text"]
-    chosen = [[draw[k].tolist() for k in points] for draw in drawn]
+    said = measured(MaskOrder(heads.shape, drawn, points), meter, points)["text"]
+    chosen = [[heads.tolist() for heads in draw] for draw in drawn]
     return MaskedAnswers(order, points, fill, positions, chosen, said.tolist())
 
 
 def masked_heads(
     ranked: Places, heads_a_layer: int, order: str, ks: Sequence[int], draws: int, seed: int
-) -> list[dict[int, Places]]:
-    """Which heads to mask, k -> heads for each draw; of the score's own order there is one draw."""
+) -> list[list[Places]]:
+    """Which heads to mask, [draw][k]; of the score's own order there is one draw."""
     if order == "absolute":
-        return [{k: ranked[:k] for k in ks}]
+        return [[ranked[:k] for k in ks]]
     return others_than(ranked, heads_a_layer, cast(ChanceOrder, order), ks, draws, seed)
 
 

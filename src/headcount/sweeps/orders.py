@@ -146,14 +146,14 @@ def chance_orders(places: Places, layers: Places, draws: int, seed: int, like: P
 
 def others_than(
     ranked: Places, heads_a_layer: int, order: ChanceOrder, ks: Sequence[int], draws: int, seed: int
-) -> list[dict[int, Places]]:
-    """Random heads that are never among the first k of an order, k -> heads for each draw; `chance-matched` takes as
-    many of each layer as the first k have, or of the nearest layer that has some left."""
+) -> list[list[Places]]:
+    """Random heads that are never among the first k of an order, [draw][k]; `chance-matched` takes as many of each layer
+    as the first k have, or of the nearest layer that has some left."""
     pick = _matched if order == "chance-matched" else _anywhere
     drawn = []
     for draw in range(draws):
         rng = np.random.default_rng([seed, draw])
-        drawn.append({k: pick(ranked[:k], ranked[k:], heads_a_layer, rng) for k in ks})
+        drawn.append([pick(ranked[:k], ranked[k:], heads_a_layer, rng) for k in ks])
     return drawn
 
 

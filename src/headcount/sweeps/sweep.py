@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ..tasks.examples import Task
 from .curve import Curve
 from .grids import Refinement, unit_grid
 from .orders import M, Order, Scores, measured, order_named
-from .units import AnyUnits, Asked, units_of
+from .units import Asked, AttentionEdges, Edges, Heads, units_of
 
 NAMED_UNITS = 10_000
 """A curve knows the names of so many of the first units of its order."""
@@ -93,7 +94,7 @@ def sweep(
     require_metric(metric, task.test)
     swept = units_of(model, task, scores, units, readers)
     asked = Asked(order, mode, fill, positions, metric, draws, seed, prune, memory)
-    masks = swept.order(asked)
+    masks: Order[Any] = swept.order(asked)
     grid = unit_grid(swept.name, swept.total, ks, points, shares=mode == "keep" and not asked.by_chance)
     named_ks = ks if ks is None or isinstance(ks, str) else list(ks)
     arguments = {"keep": keep, "mask": mask, "ks": named_ks, "points": points, "threshold": threshold}
@@ -118,11 +119,13 @@ def sweep(
     cost = points_to_measure(swept, ks, points, order, draws, mode) * len(task.test)
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · {order}")
-        meter = swept.meter(task, asked, advance or bar.advance)
+        meter: Meter[Any] = swept.meter(task, asked, advance or bar.advance)
         return trace(empty, masks, meter, grid, refinement_of(swept, asked, threshold, precision))
 
 
-def refinement_of(units: AnyUnits, asked: Asked, threshold: float, precision: float) -> Refinement:
+def refinement_of(
+    units: Heads | Edges | AttentionEdges, asked: Asked, threshold: float, precision: float
+) -> Refinement:
     """Chance orders get one round of half as many points."""
     if asked.by_chance:
         return Refinement(threshold, precision, 3, rounds=1)
@@ -139,7 +142,12 @@ def sweep_attention_edges(
 
 
 def points_to_measure(
-    units: AnyUnits, ks: str | Sequence[int] | None, points: int, order: str, draws: int, mode: Mode
+    units: Heads | Edges | AttentionEdges,
+    ks: str | Sequence[int] | None,
+    points: int,
+    order: str,
+    draws: int,
+    mode: Mode,
 ) -> int:
     """How many masks a sweep will run, as far as can be told before it."""
     chance = order.startswith("chance")

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar, Generic
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from ..rank.attention_attribution import attention_attribution
 from ..rank.scores import EdgeScores
 from ..tasks.batches import Batch
 from ..tasks.examples import Task, pairs_only
-from .orders import Order, OwnOrders, Places, Scores, UnitOrder, chance_orders, ranked_places
+from .orders import M, Order, OwnOrders, Places, Point, Scores, UnitOrder, chance_orders, ranked_places
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class AnyUnits(ABC):
+class AnyUnits(ABC, Generic[M]):
     model: Model
 
     name: ClassVar[Units]
@@ -59,10 +59,10 @@ class AnyUnits(ABC):
     def total(self) -> int: ...
 
     @abstractmethod
-    def order(self, asked: Asked) -> Order[Any]: ...
+    def order(self, asked: Asked) -> Order[M]: ...
 
     @abstractmethod
-    def meter(self, task: Task, asked: Asked, advance: Advance) -> Meter[Any]: ...
+    def meter(self, task: Task, asked: Asked, advance: Advance) -> Meter[M]: ...
 
     def ranking(self, asked: Asked, most: int) -> tuple[str, ...]:
         """Names of the first units of an order; none of chance orders, which have many."""
@@ -77,7 +77,7 @@ class AnyUnits(ABC):
 
 
 @dataclass(frozen=True)
-class PlacedUnits(AnyUnits):
+class PlacedUnits(AnyUnits[Tensor]):
     """Units that are places in a mask, the same for all prompts, in an order that scores give."""
 
     scores: Scores | None = None
@@ -208,7 +208,7 @@ class Edges(PlacedUnits):
 
 
 @dataclass(frozen=True)
-class AttentionEdges(AnyUnits):
+class AttentionEdges(AnyUnits[Sequence[Point]]):
     """Of every prompt its own, in an order of its own: scored by attribution, and kept prompt by prompt."""
 
     name = "attention-edges"
@@ -220,7 +220,7 @@ class AttentionEdges(AnyUnits):
     def total(self) -> int:
         return edge_count(self.model, self.longest)
 
-    def order(self, asked: Asked) -> Order[Sequence[tuple[Any, ...]]]:
+    def order(self, asked: Asked) -> Order[Sequence[Point]]:
         only = {"mode": "keep", "fill": "counterfactual", "positions": "all"}
         for key, value in only.items():
             if getattr(asked, key) != value:
@@ -254,7 +254,7 @@ class AttentionEdges(AnyUnits):
 
 def units_of(
     model: Model, task: Task, scores: Scores | None, units: str | None, readers: Readers = "kv-heads"
-) -> AnyUnits:
+) -> Heads | Edges | AttentionEdges:
     """Those of the scores; without scores, those asked for."""
     known = {"heads": Heads, "edges": Edges, "attention-edges": AttentionEdges}
     if units is not None and units not in known:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from ..core.errors import HeadcountError, did_you_mean, require_seed
 from ..core.registry import Registry, resolve
@@ -17,20 +17,25 @@ if TYPE_CHECKING:
     from .examples import Task as Task
     from .source import Source, Tokens
 
+    AnySource = Source[Any] | ItemSource
+
+
+P = TypeVar("P")
+
 
 @dataclass(frozen=True)
 class TaskEntry:
     """A task that is known by a name."""
 
-    source: "str | Source | ItemSource"
+    source: "str | Source[Any] | ItemSource"
     """What makes its examples (`source.py` for pairs, `completions.py` for prompts with a target), or 'file:object'
     below `tasks/`, so that listing the tasks needs no torch."""
     summary: str = ""
     kind: Literal["pairs", "completions"] = "pairs"
 
-    def made(self) -> "Source | ItemSource":
+    def made(self) -> "AnySource":
         found = resolve(f"{__name__}.{self.source}") if isinstance(self.source, str) else self.source
-        return cast("Source | ItemSource", found)
+        return cast("AnySource", found)
 
 
 def _pairs(source: str, summary: str) -> TaskEntry:
@@ -59,7 +64,7 @@ TASKS: Registry[TaskEntry] = Registry(
 )
 
 
-def register_task(name: str, source: "Source | ItemSource", *, summary: str = "") -> None:
+def register_task(name: str, source: "Source[P] | ItemSource", *, summary: str = "") -> None:
     """Make a task of your own known by a name; `tasks/source.py` says what one of pairs has to say,
     `tasks/completions.py` what one of completions. A package declares a `TaskEntry` as an entry point instead."""
     TASKS.add(name, TaskEntry(source, summary or source.title, "completions" if hasattr(source, "items") else "pairs"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from ..core.errors import HeadcountError
 from ..core.keys import digest
@@ -37,7 +37,7 @@ class Pair:
         """What a run reads."""
         return self.clean
 
-    def facts(self) -> Any:
+    def facts(self) -> list[object]:
         """What a result depends on."""
         return [self.clean, self.corrupt, self.answers, self.wrongs]
 
@@ -68,7 +68,7 @@ class Completion:
         """True where choices can only be compared by reading each of them."""
         return bool(self.others) and any(len(choice) > 1 for choice in (self.target, *self.others))
 
-    def facts(self) -> Any:
+    def facts(self) -> list[object]:
         return [self.prompt, self.target, self.others]
 
 

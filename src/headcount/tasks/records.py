@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ..core.errors import HeadcountError
@@ -96,7 +97,7 @@ def from_hub(
 
 
 @contextmanager
-def hub_or_cache(datasets: Any) -> Iterator[None]:
+def hub_or_cache(datasets: ModuleType) -> Iterator[None]:
     """Ask the hub once whether it is there; if not, let `datasets` look in its own cache only, and fail at once."""
     import huggingface_hub
 

@@ -3,11 +3,12 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from ..core.errors import HeadcountError
 from .examples import Pair
 
+P = TypeVar("P")
 Prompt = str | Sequence[int]
 """Text, or token ids where the cut between prompt and answer falls inside what text can say."""
 
@@ -22,17 +23,17 @@ class Draft:
     wrongs: Sequence[str | int]
 
 
-class Source(Protocol):
+class Source(Protocol[P]):
     """A built-in task: its words, split so that train and test share none, and one random draft."""
 
     title: str
     metric: str
 
-    def pools(self, tokens: "Tokens", rng: random.Random) -> tuple[Any, Any]:
+    def pools(self, tokens: "Tokens", rng: random.Random) -> tuple[P, P]:
         """Words for train and words for test, of which this tokenizer makes what the task needs."""
         ...
 
-    def draft(self, pool: Any, rng: random.Random) -> Draft:
+    def draft(self, pool: P, rng: random.Random) -> Draft:
         """One example from a pool."""
         ...
 
@@ -86,7 +87,7 @@ class Tokens:
         return made
 
 
-def draw_pairs(source: Source, pool: Any, tokens: Tokens, n: int, rng: random.Random, name: str) -> tuple[Pair, ...]:
+def draw_pairs(source: Source[P], pool: P, tokens: Tokens, n: int, rng: random.Random, name: str) -> tuple[Pair, ...]:
     """`n` different pairs from one pool; drafts that the tokenizer splits unevenly are left out."""
     found: dict[tuple[int, ...], Pair] = {}
     left_out = 0

@@ -5,7 +5,8 @@ was not fitted on, minus one half: 0 says that the head tells nothing about it. 
 classifier reads beside the head, is left out here: with it every head of a layer would tell what any of them tells.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,7 @@ def beyond_chance(guesses: Ints, labels: Ints) -> Floats:
     return np.array([np.mean(entry) for entry in found], dtype=np.float64)
 
 
-def require_sklearn() -> tuple[Any, Any, Any]:
+def require_sklearn() -> tuple[type, type, Callable[..., float]]:
     try:
         from sklearn.linear_model import LogisticRegression
         from sklearn.metrics import roc_auc_score
