@@ -31,9 +31,8 @@ import transformers
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import headcount as hc
-from headcount.meters import CircuitMeter
 from headcount.edit import Filler, head_values
-from headcount.meters import HeadMeter
+from headcount.meters import CircuitMeter, HeadMeter
 
 ROUNDS = 7
 THREADS = 2

@@ -12,10 +12,10 @@ import torch
 
 import headcount as hc
 from headcount.models.bundled import HOME
-from headcount.models.gates import gates_of
 from headcount.models.gated_folder import SparseFacts
+from headcount.models.gates import gates_of
 from headcount.sparse.evaluation import evaluate
-from headcount.sparse.output import card
+from headcount.sparse.outputs import card
 from headcount.sparse.text import read_text
 
 ALMOST_ALL = 0.99

@@ -17,10 +17,10 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 import headcount as hc
+from headcount.core.progress import progress_bar
 from headcount.edit import Filler
 from headcount.meters import HeadMeter
 from headcount.models.bundled import HOME
-from headcount.core.progress import progress_bar
 from headcount.sparse.allocator import keep_freed_memory
 
 LENGTH = 128

@@ -12,7 +12,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 # Two workers share two cores, and tiny models gain nothing from threads: two of them waiting for each other take ten
 # times as long as one.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Some CPUs die with an illegal instruction in oneDNN's bfloat16 products unless it is told to leave their newest ones alone.
+# Some CPUs die with an illegal instruction in oneDNN's bfloat16 products unless it leaves their newest ones alone.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
 GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"
 PLANTED = Path(__file__).parent / "golden" / "planted"

@@ -84,7 +84,8 @@ def role_cell(model="m", task="Syntax", seeds=3):
     curves = [
         hc.Curve(
             model, task, task, "heads", "gating", order, "mask", "zero", "log_prob_change", (0, 2, 5), 12, (),
-            {"log_prob_change": slope * np.array([0, 2, 5.0])[None, :, None] * np.ones((seeds, 1, 4))}, base="plus", kind="change",
+            {"log_prob_change": slope * np.array([0, 2, 5.0])[None, :, None] * np.ones((seeds, 1, 4))},
+            base="plus", kind="change",
         )
         for order, slope in slopes.items()
     ]  # fmt: skip

@@ -1,5 +1,6 @@
-# The public names of headcount and where they live, read by type checkers, and by __init__.py when a name is first used.
+# The public names of headcount and where they live: for type checkers, and for __init__.py, which looks them up late.
 from .core.errors import HeadcountError as HeadcountError
+from .core.exports import register_export as register_export
 from .edit import Filling as Filling
 from .edit import cut as cut
 from .meters.answers import Answers as Answers

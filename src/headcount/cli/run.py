@@ -1,6 +1,7 @@
 """`headcount run KIND`: a command for every kind of study, with the options of that kind and no others."""
 
 import sys
+from contextlib import suppress
 from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -19,12 +20,9 @@ AGAIN = {"models": "model", "task": "task", "orders": "order"}
 
 def add_study_commands() -> None:
     """Plugins included; one that cannot be loaded is left out here, and told when it is asked for."""
-    for name in STUDIES:
-        try:
-            kind = STUDIES[name]
-        except HeadcountError:
-            continue
-        run_app.command(name)(_command(kind))
+    for name, kind in STUDIES.sound().items():
+        with suppress(HeadcountError):  # its TOML may be missing or wrong
+            run_app.command(name)(_command(kind))
 
 
 def study_first(arguments: list[str]) -> list[str]:
@@ -38,7 +36,7 @@ def study_first(arguments: list[str]) -> list[str]:
         return arguments
     word, others = rest[place], rest[:place] + rest[place + 1 :]
     if word in STUDIES:
-        _ = STUDIES[word]  # says what is wrong with a plugin
+        parse(STUDIES[word].toml)  # says what is wrong with a plugin
         return ["run", word, *others]
     return ["run", parse(Path(word))[1].name, "--study", word, *others]
 

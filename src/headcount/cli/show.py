@@ -16,7 +16,7 @@ def methods() -> None:
 
     print_table(
         ("method", "units", "what it is", "forwards"),
-        [(method.name, method.units, method.summary, method.cost) for method in METHODS.values()],
+        [(name, method.units, method.summary, method.cost) for name, method in METHODS.sound().items()],
     )
     print("L layers of H heads, S steps, E edges; a backward pass counts as one forward.")
 

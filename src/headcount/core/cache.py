@@ -9,6 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
@@ -60,13 +61,15 @@ class Store:
         return (self.folder / key / DESCRIPTION).is_file()
 
     def find(self, key: str, kind: type[R]) -> R | None:
-        """The result, if it is there and whole; a damaged one is computed again."""
-        if not self.has(key):
-            return None
-        try:
-            return kind.load(self.folder / key)
-        except HeadcountError:
-            return None
+        """The result, if it is there and whole; a damaged one is removed, to be computed again."""
+        place = self.folder / key
+        if self.has(key):
+            try:
+                return kind.load(place)
+            except HeadcountError:
+                pass
+        shutil.rmtree(place, ignore_errors=True)
+        return None
 
     def keep(self, key: str, result: R, description: Facts) -> R:
         """Keep a result, which appears whole or not at all, and give it back as it will be found."""
@@ -88,11 +91,13 @@ class Store:
 
     def entries(self) -> Iterator[Entry]:
         """Finished steps, the oldest first."""
-        places = [path.parent for path in self.folder.glob(f"*/{DESCRIPTION}")]
-        for place in sorted(places, key=lambda place: place.stat().st_mtime):
-            facts = json.loads((place / DESCRIPTION).read_text(encoding="utf-8"))
-            age = time.time() - place.stat().st_mtime
-            yield Entry(place.name, place, str(facts.get("label", "")), folder_bytes(place), age)
+        found = []
+        for path in self.folder.glob(f"[!.]*/{DESCRIPTION}"):  # hidden ones are being written
+            place = path.parent
+            with suppress(OSError, ValueError):  # one that goes away meanwhile is left out
+                facts, age = json.loads(path.read_text(encoding="utf-8")), time.time() - place.stat().st_mtime
+                found.append(Entry(place.name, place, str(facts.get("label", "")), folder_bytes(place), age))
+        yield from sorted(found, key=lambda entry: -entry.age)
 
     def clean(self, older_than: float = 0.0) -> tuple[int, int]:
         """Remove steps that are older than some seconds; how many, and their bytes."""

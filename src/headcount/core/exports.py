@@ -17,6 +17,11 @@ def _lazy(target: str) -> Exporter:
     return export
 
 
+def register_export(name: str, exporter: Exporter) -> None:
+    """Make an export of your own known by a name, for `Circuit.export`."""
+    EXPORTS.add(name, exporter)
+
+
 EXPORTS: Registry[Exporter] = Registry(
     "export",
     "headcount.exports",

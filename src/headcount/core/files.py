@@ -11,6 +11,9 @@ from pathlib import Path
 from .errors import HeadcountError
 from .provenance import Facts
 
+TRIES = 5
+"""To put a folder in its place, while others remove it."""
+
 
 def writable_folder(folder: Path) -> Path:
     """The folder, made where need be; refused before any work is done where nothing can be written into it."""
@@ -35,12 +38,14 @@ def write_folder(folder: Path) -> Iterator[Path]:
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         yield unfinished
-        shutil.rmtree(folder, ignore_errors=True)
-        try:
-            os.replace(unfinished, folder)
-        except OSError:
-            if not folder.is_dir():
-                raise
+        for _ in range(TRIES):
+            try:
+                os.replace(unfinished, folder)
+                return
+            except OSError:
+                if folder.is_dir():
+                    return
+        raise HeadcountError(f"The folder {folder} cannot be put in its place; does another program remove it?")
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

@@ -7,6 +7,7 @@ A package of anybody's declares an entry point, and the command line sees it:
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
@@ -19,8 +20,9 @@ T = TypeVar("T")
 class Registry(Mapping[str, T], Generic[T]):
     """Name -> thing, in the order in which they became known."""
 
-    def __init__(self, what: str, group: str, built_in: Mapping[str, T]) -> None:
-        self.what, self.group = what, group
+    def __init__(self, what: str, group: str, built_in: Mapping[str, T], kind: type | None = None) -> None:
+        """`kind`: what an entry point has to name; anything where it is None."""
+        self.what, self.group, self._kind = what, group, kind
         self._own = dict(built_in)
         self._plugins: dict[str, EntryPoint] | None = None
 
@@ -33,6 +35,14 @@ class Registry(Mapping[str, T], Generic[T]):
         if name not in self:
             raise HeadcountError(f"There is no {self.what} {name!r}.{did_you_mean(name, self)}")
         return self[name]
+
+    def sound(self) -> dict[str, T]:
+        """All that can be loaded: a broken plugin is told when it is asked for, and is nobody else's trouble."""
+        found = {}
+        for name in self:
+            with suppress(HeadcountError):
+                found[name] = self[name]
+        return found
 
     def __getitem__(self, name: str) -> T:
         if name not in self._own:
@@ -56,7 +66,10 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def _loaded(self, point: EntryPoint) -> T:
         try:
-            return cast(T, point.load())
+            found = point.load()
+            if self._kind is not None and not isinstance(found, self._kind):
+                raise TypeError(f"it is no {self._kind.__name__}")
+            return cast(T, found)
         except Exception as error:  # somebody else's module may raise anything
             raise HeadcountError(
                 f"The {self.what} {point.name!r} of the package {point.dist.name if point.dist else '?'} cannot be"

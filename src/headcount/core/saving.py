@@ -105,10 +105,11 @@ class Tabled:
         return pandas.DataFrame(self.rows())
 
 
-def csv_text(rows: Sequence[Row]) -> str:
-    """A table with the keys of its first row as header; numbers to 6 digits, enough to plot and stable to compare."""
+def csv_text(rows: Sequence[Row], columns: Sequence[str] = ()) -> str:
+    """A table with the keys of its first row as header, unless columns are named; numbers to 6 digits, enough to plot
+    and stable to compare."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
+    writer = csv.DictWriter(out, fieldnames=list(columns or rows[0]), lineterminator="\n")
     writer.writeheader()
     for row in rows:  # adding 0.0 turns -0.0 into 0
         writer.writerow({key: f"{v + 0.0:.6g}" if isinstance(v, float) else v for key, v in row.items()})

@@ -3,8 +3,8 @@
 A head writes at position i the sum over j ≤ i of a_ij v_j. An attention edge is one term of that sum. Removed, it
 carries the term of the counterfactual run, so that none kept is the same as no head kept, and all kept the clean run.
 
-Positions belong to a prompt, so an order of attention edges does too: every prompt has its own, and a mask is (draw, k),
-the first k edges of each prompt in one of its orders.
+Positions belong to a prompt, so an order of attention edges does too: every prompt has its own, and a mask is
+(draw, k), the first k edges of each prompt in one of its orders.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """Answers that a model writes by itself, greedily, while its heads are changed.
 
-Hugging Face's own `generate` does the work, inside the hooks of `cuts`. Prompts are padded on the left, and many
-changes of the same prompts share a batch. WrittenPositions a change begins at the last prompt token, what comes before is read
+Hugging Face's own `generate` does the work, inside the hooks of `edit`. Prompts are padded on the left, and many
+changes of the same prompts share a batch. Where a change begins at the last prompt token, what comes before is read
 once.
 """
 
@@ -95,9 +95,15 @@ def no_change(model: Model) -> Cuts:
 
 @torch.no_grad()
 def generate(
-    model: Model, prompts: Sequence[Sequence[int]], change: Change | None = None, *, max_new_tokens: int = 24,
-    stop: Sequence[str] = (), max_tokens: int = PROMPT_TOKENS, advance: Advance = silent,
-) -> list[list[list[int]]]:  # fmt: skip
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    change: Change | None = None,
+    *,
+    max_new_tokens: int = 24,
+    stop: Sequence[str] = (),
+    max_tokens: int = PROMPT_TOKENS,
+    advance: Advance = silent,
+) -> list[list[list[int]]]:
     """Token ids behind each prompt, [variant][prompt][token]; without the token that ends a text, and up to the first
     stop string. Plainly greedy: penalties and the like in the model's own generation config are left aside.
 
@@ -159,14 +165,20 @@ def _write(
     """The answers of one batch, variant by variant."""
     ends = end_tokens(model)
     config = GenerationConfig(
-        do_sample=False, num_beams=1, max_new_tokens=max_new_tokens, eos_token_id=ends or None,
-        pad_token_id=pad_token(model), stop_strings=list(stop) or None,
-    )  # fmt: skip
+        do_sample=False,
+        num_beams=1,
+        max_new_tokens=max_new_tokens,
+        eos_token_id=ends or None,
+        pad_token_id=pad_token(model),
+        stop_strings=list(stop) or None,
+    )
     with change.applied(model), grouped_attention(model), _own_config(model, config):
         made: Tensor = cast(Any, model.hf).generate(
-            input_ids=batch.ids.repeat(len(change), 1), attention_mask=batch.mask.repeat(len(change), 1),
-            past_key_values=past, tokenizer=model.tokenizer if stop else None,
-        )  # fmt: skip
+            input_ids=batch.ids.repeat(len(change), 1),
+            attention_mask=batch.mask.repeat(len(change), 1),
+            past_key_values=past,
+            tokenizer=model.tokenizer if stop else None,
+        )
     return [_trimmed(model, row, ends, stop) for row in made[:, batch.ids.shape[1] :].tolist()]
 
 

@@ -58,7 +58,7 @@ def find_anatomy(hf: nn.Module) -> Anatomy:
                 f" {_how_to_register(hf, model_type)}"
             )
         return _describe(hf, registered, layers, known=True)
-    for family in dict.fromkeys(FAMILIES.values()):
+    for family in dict.fromkeys(FAMILIES.sound().values()):
         layers = _attention_layers(hf, family)
         if layers is not None:
             return _describe(hf, family, layers, known=False)

@@ -10,6 +10,7 @@ from typing import Literal
 
 from transformers import PretrainedConfig
 
+from ..core.provenance import Facts
 from ..core.registry import Registry
 
 
@@ -93,8 +94,19 @@ FAMILIES: Registry[Family] = Registry(
         **dict.fromkeys(("gemma2", "gemma3_text"), POST_NORM),
         "gemma3": replace(POST_NORM, layers=f"{INNER}.layers", final_norm=f"{INNER}.norm"),
     },
+    Family,
 )
 """By the model type of the config."""
+
+
+def family_facts(config: PretrainedConfig) -> Facts:
+    """Where things are said to be in a model, for keys: a corrected registration is another result."""
+    family = FAMILIES.get(config.model_type)
+    if family is None:
+        return {}
+    edges = family.edges
+    wires = {} if edges is None else {**vars(edges), "parallel": bool(edges.parallel(config.get_text_config()))}
+    return {**vars(family), "edges": wires}
 
 
 def register_family(model_type: str, family: Family) -> None:

@@ -33,9 +33,9 @@ class NormParts:
         signs[1::2] = -1
         big = 1e4 * signs  # large against the norm's epsilon
         up, down = module(big), module(-big)
-        constant = module(torch.full_like(signs, 1e4))
+        constant = module(torch.ones_like(signs))  # small: in half precision a large one drowns in its own square
         gain, bias = (up - down) / 2 * signs, (up + down) / 2
-        centres = bool((constant - bias).norm() < 0.01 * gain.norm())
+        centres = bool((constant - bias).norm() < 0.5 * gain.norm())  # 0 if it centres, else the norm of the gain
         # At ±δ the norm divides by sqrt(δ² + eps).
         small = 1e-3
         shrunk = float((module(small * signs) - bias).norm() / gain.norm())

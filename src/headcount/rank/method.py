@@ -7,7 +7,7 @@ raises the metric. Averaging, progress and saving are the same for all methods a
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -76,26 +76,35 @@ class Method:
     """What it puts in a head's place unless told otherwise."""
     samples: Literal["examples", "seeds"] = "examples"
     """What its scores have one of."""
+    source: str = field(init=False, default="")
+    """A hash of the code behind a method from outside, as it was when it became known; empty for our own."""
+
+    def __post_init__(self) -> None:
+        if callable(self.target):
+            object.__setattr__(self, "source", source_of(self.target))
 
     def function(self) -> "ScoreFunction":
         if callable(self.target):
             return self.target
         return cast("ScoreFunction", resolve(f"{__package__}.{self.target}"))
 
-    def source(self) -> str:
-        """A hash of the code behind a method from outside; empty for our own."""
-        return source_of(self.target) if callable(self.target) else ""
-
     def forwards(self, heads: int, steps: int, edges: int = 0, updates: int = 0) -> int:
         """The cost as a number, for progress bars."""
         names = {"L·H": heads, "2·S": 2 * steps, "E": edges, "U": updates}
-        return sum(names[term] if term in names else int(term) for term in self.cost.split(" + "))
+        try:
+            return sum(names[term] if term in names else int(term) for term in self.cost.split(" + "))
+        except ValueError:
+            raise HeadcountError(
+                f"The cost of {self.name} is written as numbers and {', '.join(names)} with ' + ' between them; this is"
+                f" {self.cost!r}."
+            ) from None
 
 
 METHODS: Registry[Method] = Registry(
     "scoring method",
     "headcount.methods",
     {name: Method(name, **facts) for name, facts in read_toml(Path(__file__).parent / "methods.toml").items()},
+    Method,
 )
 """The built-in ones are listed in methods.toml."""
 
@@ -126,5 +135,5 @@ def register_method(
 
 def require_units(method: str, units: str) -> None:
     if (given := METHODS.named(method).units) != units:
-        known = [name for name, other in METHODS.items() if other.units == units]
+        known = [name for name, other in METHODS.sound().items() if other.units == units]
         raise HeadcountError(f"{method!r} scores {given}, and {units} are wanted. Use one of {', '.join(known)}.")

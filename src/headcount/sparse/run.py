@@ -27,7 +27,7 @@ from ..models.gates import gates_of
 from .allocator import keep_freed_memory
 from .checkpoint import FILE as CHECKPOINT
 from .evaluation import Evaluation, evaluate
-from .output import LOGS, Rows, write_log, write_result
+from .outputs import LOGS, Rows, write_log, write_result
 from .recipe import Recipe
 from .text import Text, read_text
 from .trainee import Trainee, make_trainee

@@ -9,7 +9,7 @@ from .panel import Panel as Panel
 
 BUILT_IN = (HEADS_KEPT, EDGES_KEPT, ATTENTION_EDGES_KEPT, HEAD_ROLES, MASKED_HEADS)
 
-STUDIES: Registry[StudyKind] = Registry("study", "headcount.studies", {kind.name: kind for kind in BUILT_IN})
+STUDIES: Registry[StudyKind] = Registry("study", "headcount.studies", {kind.name: kind for kind in BUILT_IN}, StudyKind)
 
 
 def register_study(kind: StudyKind) -> None:

@@ -1,4 +1,4 @@
-"""Executors: what takes a plan and comes back with the results of its steps. Here in this process, one after the other."""
+"""Executors: they take a plan and come back with the results of its steps. Here in this process, one by one."""
 
 import time
 from collections.abc import Callable

@@ -1,7 +1,8 @@
 """What a kind of study is: a folder, with its settings, its steps, its outputs, its figure, its table and its TOML.
 
     settings.py    the typed settings of a panel, a subclass of `Panel`
-    steps.py       plan(kind, panel, name, model, examples, memory) -> Work
+    steps.py       plan(kind, panel, name, model, examples, memory) -> Work; and, where something is done once for
+                   all cells, together(works) -> Together
     outputs.py     write(folder, study, cells) -> Summary
     figure.py      plot(curves, threshold, title) -> a figure of curves alone, for `headcount.plot`
     table.py       show(result), in the terminal

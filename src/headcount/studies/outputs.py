@@ -29,7 +29,7 @@ def write_common(folder: Path, study: Study, cells: Sequence[Cell], summary: Sum
     """`steps`: the keys and labels of those that the result was made from, as the cache has them."""
     curves = [curve for cell in cells for curve in cell.curves]
     rows = [row for curve in curves for row in curve.rows()]
-    write_file(folder / "curves.csv", csv_text([{key: row[key] for key in CSV_COLUMNS} for row in rows]))
+    write_file(folder / "curves.csv", csv_text([{key: row[key] for key in CSV_COLUMNS} for row in rows], CSV_COLUMNS))
     write_file(folder / "study.toml", study.to_toml())
     write_file(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
     origins = [cell.scores.provenance for cell in cells if isinstance(cell.scores, Traced)]

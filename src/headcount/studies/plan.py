@@ -12,10 +12,11 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from ..core.cache import Result
 from ..core.errors import HeadcountError
-from ..core.keys import digest, package_source
+from ..core.keys import digest, package_source, source_of
 from ..core.provenance import Facts, versions
 from ..core.registry import resolve
 from ..models import Model
+from ..models.families import family_facts
 from ..tasks.examples import Example
 from .panel import Fingerprinted
 
@@ -38,6 +39,7 @@ class Subject:
     @classmethod
     def of(cls, name: str, model: Model, asked: Facts, examples: Fingerprinted, **more: object) -> "Subject":
         facts = {key: fact for key, fact in model.facts().items() if key != "name"}
+        facts["family"] = family_facts(model.hf.config)
         return cls(name, asked, {"model": facts, "examples": examples.fingerprint, **more})
 
 
@@ -89,6 +91,7 @@ class Step(Generic[R_co]):
             "needs": [step.key for step in self.needs],
             "versions": versions(*self.libraries),
             "source": package_source(),
+            "code": source_of(resolve(self.function)),
         }
 
     @cached_property

@@ -20,8 +20,9 @@ def plot(curves: Curve | Sequence[Curve], *, threshold: float | None = 0.9, titl
     kinds = {curve.kind for curve in listed}
     if len(kinds) > 1:
         raise HeadcountError(
-            f"Curves of {' and '.join(sorted(kinds))} say different things and cannot share a figure. Plot them one by one."
+            f"Curves of {' and '.join(sorted(kinds))} say different things and cannot share a figure."
+            " Plot them one by one."
         )
-    study = next(study for study in STUDIES.values() if study.curves in kinds)
+    study = next(study for study in STUDIES.sound().values() if study.curves in kinds)
     figure: Figure = study.part("figure").plot(listed, threshold, title)
     return figure

@@ -110,7 +110,7 @@ def run(
 
 
 def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned:
-    """All that can be known to be wrong is said here, before anything runs: of every panel first, then of its models."""
+    """All that can be known to be wrong is said here, before anything runs: of every panel, then of its models."""
     for panel in study.panels:
         panel.check()
     make = study.kind.part("steps").plan

@@ -1,7 +1,8 @@
 """A curve: what is left of a behaviour against the number of units kept or masked, with intervals."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -123,8 +124,8 @@ class Curve(Saved, Tabled):
         if np.quantile(effects, 0.05) > 0:
             return None
         return (
-            f"{self.metric} is {m_all:.4g} with all {in_words(self.units)} and {m_none:.4g} with none, a fall that resampling"
-            f" the {self.pairs} prompts does not tell from nothing; explained effect means little here."
+            f"{self.metric} is {m_all:.4g} with all {in_words(self.units)} and {m_none:.4g} with none, a fall that"
+            f" resampling the {self.pairs} prompts does not tell from nothing; explained effect means little here."
         )
 
     def units_needed(self, threshold: float = 0.9, level: float = 0.9) -> UnitsNeeded:
@@ -207,9 +208,14 @@ class Curve(Saved, Tabled):
         ]
 
 
-def resamplings(groups: Sequence[object]) -> Floats:
+def resamplings(groups: Sequence[Hashable]) -> Floats:
     """Weights of the examples in each bootstrap sample, [sample, example]: whole groups are drawn, with replacement;
     always the same ones."""
+    return _resamplings(tuple(groups))
+
+
+@lru_cache(maxsize=32)
+def _resamplings(groups: tuple[Hashable, ...]) -> Floats:
     names = list(dict.fromkeys(groups))
     member = np.array([[group == name for group in groups] for name in names], dtype=np.float64)
     counts = np.random.default_rng(0).multinomial(len(names), np.full(len(names), 1 / len(names)), size=RESAMPLES)

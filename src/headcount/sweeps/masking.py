@@ -103,7 +103,7 @@ def mask_answers(
 
     **Arguments:**
 
-    - `order`: `absolute`, heads of the largest scores, of either sign; `chance`; `chance-matched`, as many of each layer.
+    - `order`: `absolute`, the largest scores, of either sign; `chance`; `chance-matched`, as many of each layer.
     - `ks`: numbers of heads; shares of all heads by default.
     - `positions`: `generated`, from the last prompt token on, or `all`.
     """

@@ -120,7 +120,8 @@ def ranked_places(places: Places, scores: Scores, order: str) -> Places:
     """From the first to be kept to the last; ties go by place."""
     if order == "signed" and not scores.signed:
         raise HeadcountError(
-            f"Scores of {scores.method} have no sign, so that none of them can be called helpful: use the order 'absolute'."
+            f"Scores of {scores.method} have no sign, so that none of them can be called helpful."
+            " Use the order 'absolute'."
         )
     values = scores.values.ravel()[places]
     ranked: Places = places[np.argsort(-(values if order == "signed" else np.abs(values)), kind="stable")]
@@ -147,8 +148,8 @@ def chance_orders(places: Places, layers: Places, draws: int, seed: int, like: P
 def others_than(
     ranked: Places, heads_a_layer: int, order: ChanceOrder, ks: Sequence[int], draws: int, seed: int
 ) -> list[list[Places]]:
-    """Random heads that are never among the first k of an order, [draw][k]; `chance-matched` takes as many of each layer
-    as the first k have, or of the nearest layer that has some left."""
+    """Random heads that are never among the first k of an order, [draw][k]; `chance-matched` takes as many of each
+    layer as the first k have, or of the nearest layer that has some left."""
     pick = _matched if order == "chance-matched" else _anywhere
     drawn = []
     for draw in range(draws):

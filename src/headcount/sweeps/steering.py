@@ -81,10 +81,20 @@ def directions(values: Tensor, right: NDArray[np.bool_]) -> Tensor:
 
 
 def steer(
-    model: Model, validation: Sequence[Question], test: Sequence[Question], scores: HeadScores, toward: Tensor, *,
-    heads: int, alphas: Sequence[float] = ALPHAS, draws: int = 5, positions: WrittenPositions = "generated", seed: int = 0,
-    max_new_tokens: int = NEW_TOKENS, advance: Advance = silent,
-) -> Steering:  # fmt: skip
+    model: Model,
+    validation: Sequence[Question],
+    test: Sequence[Question],
+    scores: HeadScores,
+    toward: Tensor,
+    *,
+    heads: int,
+    alphas: Sequence[float] = ALPHAS,
+    draws: int = 5,
+    positions: WrittenPositions = "generated",
+    seed: int = 0,
+    max_new_tokens: int = NEW_TOKENS,
+    advance: Advance = silent,
+) -> Steering:
     """Push the first `heads` heads of a score, and measure accuracy.
 
     **Arguments:**
@@ -113,7 +123,13 @@ def steer(
     random = torch.randn((draws, *toward.shape), generator=torch.Generator().manual_seed(seed))
     random = random / random.norm(dim=-1, keepdim=True) * toward.norm(dim=-1, keepdim=True)
     return Steering(
-        model.name, test[0].function, heads, (0.0, *alphas), on_validation, on_test,
-        right(test, alpha * random * chosen), tuple(question.template for question in test),
+        model.name,
+        test[0].function,
+        heads,
+        (0.0, *alphas),
+        on_validation,
+        on_test,
+        right(test, alpha * random * chosen),
+        tuple(question.template for question in test),
         provenance={"seed": seed, "draws": draws, "positions": positions, "control_alpha": alpha},
-    )  # fmt: skip
+    )

@@ -1,4 +1,4 @@
-"""Keep or mask units in an order, more and more of them, and measure what is left: order x meter -> values -> `Curve`."""
+"""Keep or mask units in an order, more and more of them, and measure what is left: order x meter -> `Curve`."""
 
 from collections.abc import Sequence
 from dataclasses import replace

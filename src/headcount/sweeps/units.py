@@ -128,7 +128,8 @@ class PlacedUnits(AnyUnits[Tensor]):
     def require_scores_of(self, shape: tuple[int, ...], what: str, total: int) -> None:
         if self.scores is not None and self.scores.values.shape != shape:
             raise HeadcountError(
-                f"The scores are of {self.scores.size} {what}, but {self.model.name} has {total}. Score this model first."
+                f"The scores are of {self.scores.size} {what}, but {self.model.name} has {total}."
+                " Score this model first."
             )
 
 

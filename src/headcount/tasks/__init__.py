@@ -61,6 +61,7 @@ TASKS: Registry[TaskEntry] = Registry(
         "commonsense": _completions("commonsense:commonsense", "everyday questions with lettered choices"),
         "math": _completions("arithmetic:math", "arithmetic word problems, worked step by step"),
     },
+    TaskEntry,
 )
 
 
@@ -75,7 +76,7 @@ def known_tasks() -> dict[str, tuple[str, str]]:
     from .known_sets import KNOWN_SETS
 
     return {
-        **{name: (entry.kind, entry.summary) for name, entry in TASKS.items()},
+        **{name: (entry.kind, entry.summary) for name, entry in TASKS.sound().items()},
         **{name: ("published", about) for name, about in KNOWN_SETS.items()},
         "lm-eval:NAME": ("published", "any task of lm-evaluation-harness, or lm-eval:FILE.yaml"),
     }

@@ -97,9 +97,18 @@ class Probe(Saved):
 
 
 def probe_heads(
-    model: Model, questions: QuestionSet, answers: Sequence[Sequence[int]], *, choose: TokenChoice = "surprisal", k: int = 5,
-    fit: ProbeFit | None = None, seeds: int = 5, shuffles: int = 5, seed: int = 0, advance: Advance = silent,
-) -> Probe:  # fmt: skip
+    model: Model,
+    questions: QuestionSet,
+    answers: Sequence[Sequence[int]],
+    *,
+    choose: TokenChoice = "surprisal",
+    k: int = 5,
+    fit: ProbeFit | None = None,
+    seeds: int = 5,
+    shuffles: int = 5,
+    seed: int = 0,
+    advance: Advance = silent,
+) -> Probe:
     """Probe every head for every function that a set of questions has.
 
     **Arguments:**
@@ -116,9 +125,13 @@ def probe_heads(
     functions = _answered(questions, answers)
     used = [p for p, question in enumerate(asked) if answers[p] and question.function in functions]
     values = answer_values(
-        model, question_prompts(model, [asked[place] for place in used]), [answers[place] for place in used],
-        choose=choose, k=k, advance=advance,
-    )  # fmt: skip
+        model,
+        question_prompts(model, [asked[place] for place in used]),
+        [answers[place] for place in used],
+        choose=choose,
+        k=k,
+        advance=advance,
+    )
     labels = torch.tensor([functions.index(asked[place].function) for place in used])
     in_train = torch.tensor([place < len(questions.train) for place in used])
     templates = [asked[place].template for place in used if place >= len(questions.train)]
@@ -128,8 +141,12 @@ def probe_heads(
     mixed = [data.shuffled(seed * 1000 + number) for number in range(shuffles)]
     by_head, controls = data.by_head(), [shuffled.by_head() for shuffled in mixed]
     return Probe(
-        model=model.name, questions=questions.name, functions=functions, choose=choose,
-        importance=importance.reshape(seeds, -1, model.n_layers, model.n_heads), by_head=by_head.scores,
+        model=model.name,
+        questions=questions.name,
+        functions=functions,
+        choose=choose,
+        importance=importance.reshape(seeds, -1, model.n_layers, model.n_heads),
+        by_head=by_head.scores,
         joint_accuracy=np.array([data.accuracy(classifier, fit) for classifier in fits]),
         joint_control=np.stack([m.excess(m.guesses(m.joint(fit, seed * 1000 + n), fit)) for n, m in enumerate(mixed)]),
         head_accuracy=(by_head.guesses == data.held_labels.numpy()[:, None, None]).mean(0),
@@ -137,7 +154,7 @@ def probe_heads(
         chance=float(np.bincount(data.held_labels.numpy()).max() / len(data.held_labels)),
         skipped=_left_out(asked, answers, functions),
         provenance={"fit": fit.facts(), "seeds": seeds, "shuffles": shuffles, "seed": seed, "choose": choose, "k": k},
-    )  # fmt: skip
+    )
 
 
 def _answered(questions: QuestionSet, answers: Sequence[Sequence[int]]) -> tuple[str, ...]:

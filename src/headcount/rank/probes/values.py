@@ -23,9 +23,15 @@ from ...tasks.examples import Completion
 
 @torch.no_grad()
 def answer_values(
-    model: Model, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], *, choose: TokenChoice = "surprisal",
-    k: int = 5, max_tokens: int = TOKENS_A_PASS, advance: Advance = silent,
-) -> Tensor:  # fmt: skip
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    answers: Sequence[Sequence[int]],
+    *,
+    choose: TokenChoice = "surprisal",
+    k: int = 5,
+    max_tokens: int = TOKENS_A_PASS,
+    advance: Advance = silent,
+) -> Tensor:
     """[question, layer, head, head size], in float32. Every answer has at least one token."""
     require_known(choose, get_args(TokenChoice), "choice of answer tokens")
     if k < 1:

@@ -1,4 +1,4 @@
-"""Explained effect against units kept or masked, of heads, edges or attention edges, dense models beside sparse ones."""
+"""Explained effect against heads, edges or attention edges kept, dense models beside sparse ones."""
 
 from ..kind import StudyKind
 from .settings import AttentionEdgesKept, EdgesKept, HeadsKept

@@ -80,7 +80,7 @@ def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memo
             returns=HeadScores if panel.units == "heads" else EdgeScores,
             settings={
                 "method": panel.method,
-                "code": method.source(),
+                "code": method.source,
                 "memory": memory,
                 **_score_settings(panel, task),
             },
@@ -152,7 +152,7 @@ def _memory(panel: Kept, model: Model, task: Task, memory: int | None) -> tuple[
     circuits = plan_circuits(sizes, test, memory, model.device)
     note = (
         f"{model.name} · {task.name} · {sizes.graph.n_edges:,} edges; forecast beyond the model: scores"
-        f" {show_bytes(scores.bytes)}, circuits {show_bytes(circuits.bytes)} ({scores.tokens} and {circuits.tokens} tokens"
-        " at a time)"
+        f" {show_bytes(scores.bytes)}, circuits {show_bytes(circuits.bytes)}"
+        f" ({scores.tokens} and {circuits.tokens} tokens at a time)"
     )
     return scores.bytes, circuits.bytes, note

@@ -107,8 +107,8 @@ class MaskedHeads(Panel):
         found = questions(self.questions, seed=self.seed).limited(self.n)
         if len(found.functions) < 2:
             raise HeadcountError(
-                f"A probe tells functions apart, and {found.name} has questions of {', '.join(found.functions) or 'none'}"
-                " in all three splits. Add questions of another function."
+                f"A probe tells functions apart, and {found.name} has questions of"
+                f" {', '.join(found.functions) or 'none'} in all three splits. Add questions of another function."
             )
         found.require(self.task)
         return found

@@ -1,7 +1,7 @@
 """The steps of a study of masked heads: heads ranked on train and validation questions, masked and pushed on test ones.
 
-Answers of the whole model and the probe are shared by all functions of a study; each function then has masked answers in
-three orders, and pushes. COMET is asked once, for all answers together (`comet.py`).
+Answers of the whole model and the probe are shared by all functions of a study; each function then has masked answers
+in three orders, and pushes. COMET is asked once, for all answers together (`comet.py`).
 """
 
 from collections.abc import Sequence

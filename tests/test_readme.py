@@ -1,0 +1,32 @@
+"""The README's Python, run as it stands but for its sizes, on real weights."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parent.parent / "README.md"
+SMALLER = {
+    "n=200": "n=8",
+    'hc.task("syntax", model), hc.QUICK': 'hc.task("syntax", model, n=8), hc.QUICK.changed(updates=1)',
+    "hc.questions()": "hc.questions().limited(5)",
+}
+"""What takes minutes in the README, and what the test puts in its place; each of them has to be there."""
+
+
+def python_of_the_readme():
+    (block,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    for words, fewer in SMALLER.items():
+        assert words in block, f"the README no longer says {words}"
+        block = block.replace(words, fewer)
+    return block
+
+
+@pytest.mark.slow
+def test_the_python_section_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(python_of_the_readme(), "README.md", "exec"), {})
+    assert {path.name for path in tmp_path.iterdir()} == {"ioi.pdf", "circuit.svg"}
+    said = capsys.readouterr().out
+    assert re.search(r"\d+ heads, 90 % interval \d+ to \d+", said)
+    assert re.search(r"\d+ edges, 90 % interval \d+ to \d+", said)
