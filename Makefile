@@ -15,8 +15,8 @@ test: $(READY)
 	$(BIN)/python -m pytest
 
 lint: $(READY)
-	$(BIN)/ruff check src tests benchmarks recipes
-	$(BIN)/ruff format --check src tests benchmarks recipes
+	$(BIN)/ruff check src tests benchmarks recipes examples
+	$(BIN)/ruff format --check src tests benchmarks recipes examples
 	$(BIN)/mypy
 
 bench: $(BENCH)/.ready  ## cost in multiples of one Hugging Face forward, beside other tools; writes benchmarks/RESULTS.md

@@ -109,7 +109,8 @@ def accuracies(model: hc.Model, n: int = 400, seed: int = 7) -> dict[str, float]
     found = {}
     for name in TASKS:
         task = hc.task(name, model, n=n, seed=seed)
-        meter = HeadMeter(model, task.test, Filler.prepare(model, "zero", examples=task.test, reference=task.train, seed=0))
+        filler = Filler.prepare(model, "zero", examples=task.test, reference=task.train, seed=0)
+        meter = HeadMeter(model, task.test, filler)
         whole = torch.ones((1, model.n_layers, model.n_heads), dtype=torch.bool)
         found[name] = round(float(meter.measure(whole)["accuracy"].mean()), 4)
     return found

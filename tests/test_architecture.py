@@ -66,7 +66,7 @@ def test_no_public_signature_says_any():
             arguments = [*node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
             hints = [argument.annotation for argument in arguments if argument is not None and argument.annotation]
             for hint in [*hints, *([node.returns] if node.returns else [])]:
-                words = ast.walk(ast.parse(hint.value) if isinstance(hint, ast.Constant) else hint)
+                words = ast.walk(ast.parse(hint.value) if isinstance(getattr(hint, "value", None), str) else hint)
                 assert not any(isinstance(word, ast.Name) and word.id == "Any" for word in words), (
                     f"{path.name}: {name}"
                 )

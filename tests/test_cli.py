@@ -83,8 +83,8 @@ def test_run_prints_a_table_and_the_figure(headcount, folder, tmp_path):
     assert "absolute" in out
     assert "logit_diff" in out
     assert str(tmp_path / "out" / "figure.png") in out.replace("\n", "")
-    assert "Jobs: 4 computed, 0 from the cache" in out
-    assert "Jobs: 0 computed, 4 from the cache" in headcount(*arguments)[1]
+    assert "Steps: 4 computed, 0 from the cache" in out
+    assert "Steps: 0 computed, 4 from the cache" in headcount(*arguments)[1]
 
 
 def bad(headcount, *arguments):
@@ -117,7 +117,7 @@ def test_bad_input_is_one_sentence_with_exit_code_2(headcount, folder, tmp_path)
     assert "no scoring method" in bad(headcount, *run, "--method", "guess")
     assert "no study" in bad(headcount, "run", "everything")
     assert "no named model" in bad(headcount, "pull", "gpt5")
-    assert "at least 2 examples" in bad(headcount, *run, "-n", 1)
+    assert "n must be at least 2" in bad(headcount, *run, "-n", 1)
     assert "-n must be at least 1" in bad(headcount, "tasks", "show", "ioi", "--model", folder, "-n", 0)
 
 
@@ -282,7 +282,7 @@ def test_comparing_what_is_not_there_is_one_sentence(headcount, tmp_path):
 def test_head_roles_prints_shares_and_what_the_curves_do(headcount, folder, tmp_path):
     study = tmp_path / "small.toml"
     study.write_text(
-        'kind = "roles"\n[defaults]\nn = 8\nseeds = 2\nupdates = 2\nbatch = 2\nks = [1, 3]\n'
+        'kind = "head-roles"\n[defaults]\nn = 8\nseeds = 2\nupdates = 2\nbatch = 2\nks = [1, 3]\n'
         '[[panel]]\ntask = "syntax"\n'
     )
     code, out, _ = headcount("run", study, "--model", folder, "--out", tmp_path / "out")

@@ -18,6 +18,7 @@ from safetensors.numpy import save as serialise_arrays
 
 from .errors import HeadcountError, in_short
 from .files import writable_folder, write_file
+from .provenance import Facts
 
 if TYPE_CHECKING:
     import pandas
@@ -50,9 +51,14 @@ class Saved:
                 facts[name] = list(value)
             else:
                 facts[name] = adapter.dump_python(value, mode="json")
+        facts |= self.beside()
         write_file(place / f"{self.FILE}.safetensors", serialise_arrays(arrays))
         write_file(place / f"{self.FILE}.json", json.dumps(facts, indent=1, sort_keys=True) + "\n")
         return place
+
+    def beside(self) -> Facts:
+        """What the JSON says for its readers beside the fields."""
+        return {}
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.errors import HeadcountError
+from ..core.provenance import Facts
 from ..core.saving import Floats, Row, Saved, Tabled
 from ..core.words import ScoreOrder
 from .contrast import ContrastGates
@@ -37,6 +38,9 @@ class Comparison(Saved, Tabled):
     """Mean over pairs of seeds of their rank correlation; none where a score has fewer than two seeds."""
     seed_jaccard: tuple[float | None, ...]
     """The same of the overlap of their top heads, at the first k."""
+
+    def beside(self) -> Facts:
+        return {"rows": self.rows()}
 
     def rows(self) -> list[Row]:
         """A row a pair of scores."""

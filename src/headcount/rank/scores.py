@@ -89,13 +89,10 @@ class EdgeScores(Saved, Tabled):
     """[writer, reader], mean over pairs; 0 where there is no edge."""
     signed: bool = True
     provenance: Facts = field(default_factory=dict, repr=False)
-    writers: tuple[str, ...] = field(default=(), repr=False)
-    readers: tuple[str, ...] = field(default=(), repr=False)
-    """Names of the rows and columns, for those who read the files."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "writers", self.graph.writers)
-        object.__setattr__(self, "readers", self.graph.readers)
+    def beside(self) -> Facts:
+        """The names of rows and columns."""
+        return {"writers": list(self.graph.writers), "readers": list(self.graph.readers)}
 
     @property
     def size(self) -> int:
@@ -133,8 +130,9 @@ class EdgeScores(Saved, Tabled):
 
     def rows(self) -> list[Row]:
         """A row an edge."""
+        names = self.graph.writers, self.graph.readers
         facts = {"model": self.model, "task": self.task, "method": self.method, "metric": self.metric}
         return [
-            {**facts, "writer": self.writers[f], "reader": self.readers[b], "score": float(self.values[f, b])}
+            {**facts, "writer": names[0][f], "reader": names[1][b], "score": float(self.values[f, b])}
             for f, b in np.argwhere(self.graph.real)
         ]
