@@ -298,7 +298,7 @@ def check_a_study(tmp_path, command, model):
         overrides={**few, "questions": str(file), "comet_model": model}, quiet=True,
     )  # fmt: skip
     assert result.summary["similarity"] == "comet"
-    cell, top = result.scores[0], result.curves[0]
+    cell, top = result.cells[0], result.curves[0]
     rights = [question.answer for question in cell.asked]
     expected = comet.comet_scores(rights, cell.masked["top"].texts[0][0], cell.whole, command=command, model=model)
     assert top.values["comet"][0, 0].tolist() == pytest.approx(expected, abs=0.002)

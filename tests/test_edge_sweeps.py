@@ -123,7 +123,7 @@ def test_query_heads_are_swept_as_they_were_scored(model):
 def test_what_cannot_be_is_said(model, scores):
     others = replace(scores, graph=Graph(2, 4, 4), values=np.zeros((11, 27)))
     with pytest.raises(
-        hc.HeadcountError, match=f"The scores are of {others.graph.n_edges} edges, but llama-gqa has 262"
+        hc.HeadcountError, match=f"The scores are of {others.graph.n_edges} edges, but llama-gqa has 190"
     ):
         hc.sweep(model, TASK, others)
     with pytest.raises(hc.HeadcountError, match="Edges are cut at all positions; this is 'last'"):
