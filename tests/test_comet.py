@@ -300,7 +300,7 @@ def check_a_study(tmp_path, command, model):
     assert result.summary["similarity"] == "comet"
     cell, top = result.cells[0], result.curves[0]
     rights = [question.answer for question in cell.asked]
-    expected = comet.comet_scores(rights, cell.masked["top"].texts[0][0], cell.whole, command=command, model=model)
+    expected = comet.comet_scores(rights, cell.masked["absolute"].texts[0][0], cell.whole, command=command, model=model)
     assert top.values["comet"][0, 0].tolist() == pytest.approx(expected, abs=0.002)
 
 
