@@ -298,11 +298,11 @@ def test_questions_shows_some_of_a_function_with_their_answers(headcount):
     assert out.count("-> ") == 2
 
 
-def test_an_unknown_function_is_one_sentence(headcount):
+def test_an_unknown_function_is_one_sentence(headcount, tmp_path):
     code, _, err = headcount("questions", "retreival")
     assert code == 2
     assert "Did you mean 'retrieval'" in err
-    code, _, err = headcount("run", "masked-heads", "--task", "ioi", "--out", "somewhere")
+    code, _, err = headcount("run", "masked-heads", "--task", "ioi", "--out", tmp_path / "out")
     assert code == 2
     assert "There is no function 'ioi'" in err
 
