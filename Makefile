@@ -11,7 +11,7 @@ demo: $(READY)  ## a real model, four tasks, one figure
 	$(BIN)/headcount pull smollm2
 	$(BIN)/headcount run heads-kept --quick
 
-test: $(READY)
+test: $(VENV)/.ready-for-tests
 	$(BIN)/python -m pytest
 
 lint: $(READY)
@@ -28,6 +28,12 @@ tiny: $(READY)  ## train the bundled models tiny and tiny-sparse again, from not
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+# The real weights that the tests run, and the real COMET in an environment of its own.
+$(VENV)/.ready-for-tests: $(READY)
+	$(BIN)/headcount pull smollm2
+	HEADCOUNT_CACHE=$(VENV)/cache $(BIN)/headcount comet setup
 	touch $@
 
 $(BENCH)/.ready: pyproject.toml constraints.txt

@@ -207,7 +207,7 @@ def test_the_defaults_are_the_papers():
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("seeds", 0, "seeds must be"),
+        ("seeds", 0, "seeds must be at least 1"),
         ("seeds", 1.5, "a whole number; this is 1.5"),
         ("updates", 0, "updates must be at least 1"),
         ("batch", 0, "batch must be at least 1"),

@@ -121,7 +121,7 @@ def test_gates_learn_on_real_weights_and_open_ones_change_nothing(model, own_cac
         plain = model.logits(ids)
         with cut_heads(model, torch.ones(1, 30, 9, requires_grad=True), Filling()):
             assert torch.equal(model.logits(ids), plain)
-    fit = hc.Fit(1, 8, 2, free_rate=(0.5, 0.5), pulled_rate=(0.7, 0.7), pull=2.0)
+    fit = hc.Fit(seeds=1, updates=8, batch=2, free_rate=(0.5, 0.5), pulled_rate=(0.7, 0.7), pull=2.0)
     roles = hc.fit_roles(model, hc.task("syntax", model, n=40), fit)
     free = roles.losses[0, :, 0]
     assert free[-3:].mean() < free[:3].mean() - 0.3
