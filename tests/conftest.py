@@ -19,6 +19,11 @@ PLANTED = Path(__file__).parent / "golden" / "planted"
 """A three-layer GPT-2 in which two heads copy, one works against them, and the others write nothing."""
 
 
+def pytest_collection_modifyitems(items):
+    """Real weights first, by one worker, while the other does the rest and then steals from it."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture
 def own_cache(tmp_path, monkeypatch):
     """A cache folder of the test's own, so that nothing is found that it did not make."""
