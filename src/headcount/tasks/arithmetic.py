@@ -6,14 +6,14 @@ share no stories, no names and no things.
 """
 
 import random
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import add, floordiv, mul, sub
-from pathlib import Path
 
-from .completions import Item
+from ..core.files import read_toml
+from .completions import Item, TwoSides
+from .source import WORDS
 
 SMALL, MIDDLING, BIG = range(2, 10), range(10, 41), range(50, 100)
 RESULTS = range(2, 200)
@@ -42,18 +42,9 @@ class Problem:
     steps: int
 
 
-@dataclass(frozen=True)
-class Math:
-    title: str = "Math"
-
-    def items(self, rng: random.Random) -> tuple[list[Item], list[Item]]:
-        train, test = split_words(rng)
-        return _side(train, rng), _side(test, rng)
-
-
 @cache
 def all_words() -> Words:
-    tables = tomllib.loads((Path(__file__).parent / "words" / "arithmetic.toml").read_text("utf-8"))
+    tables = read_toml(WORDS / "arithmetic.toml")
     boys, girls, things = (tables[name].split() for name in ("boys", "girls", "things"))
     stories = [(steps, story) for steps, stories in tables["stories"].items() for story in stories]
     return Words(stories, boys + girls, things, boys)
@@ -114,4 +105,4 @@ def _tell(story: str, numbers: dict[str, int], words: Words, rng: random.Random)
     return story.format(name=name, friend=friend, he=he, He=he.capitalize(), him=him, things=things, **numbers)
 
 
-math = Math()
+math = TwoSides("Math", split_words, _side)

@@ -6,13 +6,13 @@ in front. Train and test share no questions, and no answers within a relation.
 """
 
 import random
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
-from .completions import Item
+from ..core.files import read_toml
+from .completions import Item, TwoSides, lettered
+from .source import WORDS
 
 LETTERS = "ABCD"
 
@@ -25,19 +25,10 @@ class Entry:
     """The relation, and the number of the group in its table."""
 
 
-@dataclass(frozen=True)
-class CommonSense:
-    title: str = "Common Sense"
-
-    def items(self, rng: random.Random) -> tuple[list[Item], list[Item]]:
-        train, test = split_entries(rng)
-        return _side(train, rng), _side(test, rng)
-
-
 @cache
 def relations() -> dict[str, str]:
     """Question -> table of things and answers."""
-    return tomllib.loads((Path(__file__).parent / "words" / "commonsense.toml").read_text("utf-8"))
+    return read_toml(WORDS / "commonsense.toml")
 
 
 def read_entries(relation: str) -> list[Entry]:
@@ -82,8 +73,7 @@ def _side(entries: Sequence[Entry], rng: random.Random) -> list[Item]:
 def _ask(entry: Entry, side: Sequence[Entry], rng: random.Random) -> tuple[str, str]:
     """The question with its lettered answers, and the right letter."""
     four = options(entry, side, rng)
-    lines = [f"{letter}. {answer}" for letter, answer in zip(LETTERS, four, strict=True)]
-    return "\n".join([f"Question: {entry.question}", *lines, "Answer:"]), LETTERS[four.index(entry.answer)]
+    return lettered(entry.question, four), LETTERS[four.index(entry.answer)]
 
 
-commonsense = CommonSense()
+commonsense = TwoSides("Common Sense", split_entries, _side)

@@ -1,13 +1,16 @@
 """Prompts with a wanted response of any length: what a source of them has to say, and how text becomes tokens."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from string import ascii_uppercase
+from typing import Generic, Protocol, TypeVar
 
 from ..core.errors import HeadcountError
-from .examples import Completion
+from .examples import Completion, Examples
 from .source import Tokens
+
+W = TypeVar("W")
 
 
 @dataclass(frozen=True)
@@ -27,30 +30,46 @@ class ItemSource(Protocol):
 
     def items(self, rng: random.Random) -> tuple[Sequence[Item], Sequence[Item]]:
         """Train and test items in random order. The same state of `rng` gives the same items."""
-        ...
 
 
-def completion(item: Item, tokens: Tokens, limit: int | None, start: int | None = None) -> Completion:
+@dataclass(frozen=True)
+class TwoSides(Generic[W]):
+    """A source whose words are split first; each side is then made from its own."""
+
+    title: str
+    split: Callable[[random.Random], tuple[W, W]]
+    side: Callable[[W, random.Random], list[Item]]
+
+    def items(self, rng: random.Random) -> tuple[list[Item], list[Item]]:
+        train, test = self.split(rng)
+        return self.side(train, rng), self.side(test, rng)
+
+
+def lettered(question: str, options: Sequence[str]) -> str:
+    """A question with its choices, up to where the letter of the right one follows."""
+    lines = [f"{letter}. {option}" for letter, option in zip(ascii_uppercase, options, strict=False)]
+    return "\n".join([f"Question: {question}", *lines, "Answer:"])
+
+
+def completion(item: Item, tokens: Tokens) -> Completion:
     """The tokens of an item, checked: nothing empty, nothing longer than the model's context, and a prompt whose tokens
-    do not change when the target is written behind it. An empty prompt becomes the token `start`."""
+    do not change when the target is written behind it. An empty prompt becomes the token `tokens.start`."""
     if not item.target:
         raise HeadcountError("the target is empty; it must be the text that should follow the prompt.")
     if item.choices and item.target not in item.choices:
         raise HeadcountError(
             f"the target {item.target!r} must be one of the choices, {', '.join(map(repr, item.choices))}."
         )
-    front = tokens.encode(item.prompt) or ([] if start is None else [start])
+    front = tokens.encode(item.prompt) or ([] if tokens.start is None else [tokens.start])
     if not front:
         raise HeadcountError("the prompt is empty, and this tokenizer has no token that begins a text.")
-    others = dict.fromkeys(choice for choice in item.choices if choice != item.target)
-    made = Completion(
-        tuple(front), _behind(item.prompt, item.target, tokens), tuple(_behind(item.prompt, o, tokens) for o in others)
-    )
-    longest = len(made.prompt) + max(len(choice) for choice in (made.target, *made.others)) - 1
-    if limit and longest > limit:
+    target, *others = (_behind(item.prompt, text, tokens) for text in dict.fromkeys([item.target, *item.choices]))
+    made = Completion(tuple(front), target, tuple(others))
+    prompt, longest = len(front), max(map(len, (target, *others)))
+    if tokens.limit and prompt + longest - 1 > tokens.limit:
         raise HeadcountError(
-            f"prompt and target have {longest + 1} tokens ({len(made.prompt)} and {longest - len(made.prompt) + 1}),"
-            f" but the model takes {limit} at most. Shorten one of them."
+            f"prompt and target have {prompt + longest} tokens ({prompt} and {longest}),"
+            f" but the model takes {tokens.limit} at most. Shorten one of them."
         )
     return made
 
@@ -68,24 +87,17 @@ def _behind(prompt: str, target: str, tokens: Tokens) -> tuple[int, ...]:
     return tuple(found)
 
 
-def draw_completions(
-    items: tuple[Sequence[Item], Sequence[Item]],
-    tokens: Tokens,
-    n: int,
-    name: str,
-    limit: int | None,
-    start: int | None,
-) -> tuple[tuple[Completion, ...], tuple[Completion, ...]]:
+def draw_completions(sides: Sequence[Sequence[Item]], tokens: Tokens, n: int, name: str) -> list[Examples]:
     """The first n of each side that this tokenizer can write."""
-    sides = []
-    for side in items:
+    drawn: list[Examples] = []
+    for side in sides:
         found: list[Completion] = []
         reason = "the set is empty"
         for item in side:
             if len(found) == n:
                 break
             try:
-                found.append(completion(item, tokens, limit, start))
+                found.append(completion(item, tokens))
             except HeadcountError as error:
                 reason = str(error)
         if not found:
@@ -93,10 +105,11 @@ def draw_completions(
                 f"The task {name!r} is empty with this model: all {len(side)} items were left out."
                 f" The last one because {reason}"
             )
-        sides.append(tuple(found))
-    if (least := min(map(len, sides))) < n:
+        drawn.append(tuple(found))
+    train, test = map(len, drawn)
+    if min(train, test) < n:
         raise HeadcountError(
-            f"The task {name!r} has {len(sides[0])} train and {len(sides[1])} test items that this model can read, and"
-            f" {n} of each were asked for. Ask for n={2 * least} or fewer."
+            f"The task {name!r} has {train} train and {test} test items that this model can read, and"
+            f" {n} of each were asked for. Ask for n={2 * min(train, test)} or fewer."
         )
-    return sides[0], sides[1]
+    return drawn

@@ -10,28 +10,15 @@ digits. In the last two the token that holds the start year's own decade is neit
 
 import random
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..core.errors import HeadcountError
-from .source import Draft, Tokens, halves
+from ..core.files import read_toml
+from .examples import first_difference
+from .source import WORDS, Draft, Tokens, halves
 
-NOUNS = """
-war siege strike famine drought epidemic voyage journey expedition reign rebellion revolt campaign trial project study
-dispute conflict feud truce alliance treaty occupation blockade construction excavation experiment survey marriage
-partnership festival exhibition tournament investigation negotiation boycott crisis depression recession boom exile
-imprisonment restoration renovation apprenticeship regency plague pilgrimage quarrel migration embargo monopoly lease
-contract crusade debate programme tour mission movement uprising invasion
-""".split()
-
-TEMPLATES = (
-    "The {noun} lasted from the year {start} to the year",
-    "The {noun} began in the year {start} and ended in the year",
-    "People say that the {noun} went on from the year {start} until the year",
-    "According to the book, the {noun} started in the year {start} and was over by the year",
-    "The {noun}, which began in the year {start}, came to an end in the year",
-    "There was a {noun} between the year {start} and the year",
-)
+_WORDS = read_toml(WORDS / "greater-than.toml")
+NOUNS, TEMPLATES = _WORDS["nouns"].split(), _WORDS["templates"]
 CENTURIES = tuple(range(11, 18))
 CORRUPT_ENDING = "01"
 
@@ -99,8 +86,12 @@ def _read_century(tokens: Tokens, digits: str) -> Century | None:
     before = "It was over by the year"
     splits = {ending: tokens.after(before, f" {digits}{ending:02d}") for ending in range(100)}
     known = {ending: split for ending, split in splits.items() if split}
-    # The prompt shows the century where the tokenizer has it as tokens of its own, else what all years have in common.
-    for shown in (tokens.after(before, f" {digits}"), _common_start(list(known.values()))):
+    if not known:
+        return None
+    # The prompt shows the century where the tokenizer has it as tokens of its own, else what all years have in common,
+    # which the first and the last of them in order decide.
+    first, last = min(known.values()), max(known.values())
+    for shown in (tokens.after(before, f" {digits}"), first[: first_difference(first, last)]):
         if shown is None:
             continue
         regular = {ending: split for ending, split in known.items() if split[: len(shown)] == shown}
@@ -108,15 +99,6 @@ def _read_century(tokens: Tokens, digits: str) -> Century | None:
         if len(following) >= 50 and len(set(following.values())) >= 10:
             return Century(digits, tuple(shown), following)
     return None
-
-
-def _common_start(splits: Sequence[list[int]]) -> list[int] | None:
-    """The tokens that every year of a century begins with: of the lists, the first and the last in order decide."""
-    if not splits:
-        return None
-    first, last = min(splits), max(splits)
-    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    return first[:length]
 
 
 def _usable_starts(century: Century, tokens: Tokens) -> list[int]:

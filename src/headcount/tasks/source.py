@@ -3,10 +3,14 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from ..core.errors import HeadcountError
 from .examples import Pair
+
+WORDS = Path(__file__).parent / "words"
+"""The words of the built-in tasks, a TOML each."""
 
 P = TypeVar("P")
 Prompt = str | Sequence[int]
@@ -31,20 +35,22 @@ class Source(Protocol[P]):
 
     def pools(self, tokens: "Tokens", rng: random.Random) -> tuple[P, P]:
         """Words for train and words for test, of which this tokenizer makes what the task needs."""
-        ...
 
     def draft(self, pool: P, rng: random.Random) -> Draft:
         """One example from a pool."""
-        ...
 
 
+@dataclass(frozen=True)
 class Tokens:
-    """Questions about a tokenizer that the tasks ask."""
+    """Questions about a tokenizer and its model that the tasks ask."""
 
-    def __init__(self, encode: Callable[[str], list[int]], vocabulary: int | None = None) -> None:
-        self.encode = encode
-        self.vocabulary = vocabulary
-        """How many tokens the model knows, to check ids that are given as such."""
+    encode: Callable[[str], list[int]]
+    vocabulary: int | None = None
+    """How many tokens the model knows, to check ids that are given as such."""
+    limit: int | None = None
+    """How many tokens the model takes at once."""
+    start: int | None = None
+    """What stands in for an empty prompt."""
 
     def after(self, prompt: str, continuation: str) -> list[int] | None:
         """Ids that `continuation` adds to `prompt`, or None where it changes how the prompt itself is split."""
@@ -54,9 +60,6 @@ class Tokens:
     def single(self, words: Sequence[str], prompt: str = "This is for") -> list[str]:
         """The words that are one token when they follow a space."""
         return [word for word in words if len(self.after(prompt, f" {word}") or ()) == 1]
-
-    def ids(self, prompt: Prompt) -> list[int]:
-        return self.encode(prompt) if isinstance(prompt, str) else list(prompt)
 
     def next_id(self, prompt: Prompt, answer: str | int) -> int:
         """The one token that `answer` adds to `prompt`."""
@@ -75,12 +78,9 @@ class Tokens:
 
     def pair(self, draft: Draft) -> Pair:
         """The pair that a draft stands for. Raises `HeadcountError` where the tokenizer does not allow it."""
-        made = Pair(
-            clean=tuple(self.ids(draft.clean)),
-            corrupt=tuple(self.ids(draft.corrupt)),
-            answers=tuple(self.next_id(draft.clean, answer) for answer in draft.answers),
-            wrongs=tuple(self.next_id(draft.clean, wrong) for wrong in draft.wrongs),
-        )
+        clean, corrupt = (self.encode(text) if isinstance(text, str) else text for text in (draft.clean, draft.corrupt))
+        right, wrong = ([self.next_id(draft.clean, word) for word in words] for words in (draft.answers, draft.wrongs))
+        made = Pair(tuple(clean), tuple(corrupt), tuple(right), tuple(wrong))
         for token in (*made.clean, *made.corrupt, *made.answers, *made.wrongs):
             if self.vocabulary is not None and not 0 <= token < self.vocabulary:
                 raise HeadcountError(f"Token ids must lie between 0 and {self.vocabulary - 1}; {token} does not.")
@@ -90,17 +90,15 @@ class Tokens:
 def draw_pairs(source: Source[P], pool: P, tokens: Tokens, n: int, rng: random.Random, name: str) -> tuple[Pair, ...]:
     """`n` different pairs from one pool; drafts that the tokenizer splits unevenly are left out."""
     found: dict[tuple[int, ...], Pair] = {}
-    left_out = 0
-    reason = "every draft was drawn before"
+    left_out, reason = 0, "every draft was drawn before"
     for _ in range(50 * n + 200):
         if len(found) == n:
             break
         try:
             pair = tokens.pair(source.draft(pool, rng))
+            found.setdefault(pair.clean, pair)
         except HeadcountError as error:
             left_out, reason = left_out + 1, str(error)
-            continue
-        found.setdefault(pair.clean, pair)
     if not found:
         raise HeadcountError(
             f"The task {name!r} is empty with this tokenizer: all {left_out} drafts were left out."

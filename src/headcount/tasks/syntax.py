@@ -6,29 +6,28 @@ Train and test share no verbs, no nouns and no people.
 """
 
 import random
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from functools import cache, partial
+from typing import NamedTuple
 
-from .completions import Item
+from ..core.files import read_toml
+from .completions import Item, TwoSides
+from .source import WORDS
 
 ADJECTIVES = "small big old nice".split()
 
 ITEMS_A_KIND = 50
 
 
-@dataclass(frozen=True)
-class Verb:
+class Verb(NamedTuple):
     base: str
     third: str
     past: str
     rest: str
 
 
-@dataclass(frozen=True)
-class Noun:
+class Noun(NamedTuple):
     singular: str
     plural: str
 
@@ -42,8 +41,7 @@ class Words:
     people: Sequence[Noun]
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """A sentence before and after, and the base form of the word that the change is about."""
 
     word: str
@@ -51,47 +49,19 @@ class Change:
     after: str
 
 
-@dataclass(frozen=True)
-class Syntax:
-    title: str = "Syntax"
-    instructed: bool = True
-    shots: int = 1
-    """How many examples stand in front."""
-
-    def items(self, rng: random.Random) -> tuple[list[Item], list[Item]]:
-        train, test = split_words(rng)
-        return self._side(train, rng), self._side(test, rng)
-
-    def _side(self, words: Words, rng: random.Random) -> list[Item]:
-        items = []
-        for instruction, change_of in KINDS.items():
-            changes = draw(change_of, words, rng)
-            for change in changes:
-                others = [other for other in changes if other.word != change.word]
-                lines = [instruction] if self.instructed else []
-                for shot in rng.sample(others, self.shots):
-                    lines += [f"Input: {shot.before}", f"Output: {shot.after}"]
-                lines += [f"Input: {change.before}", "Output:"]
-                items.append(Item("\n".join(lines), f" {change.after}"))
-        rng.shuffle(items)
-        return items
-
-
 @cache
 def all_words() -> Words:
-    tables = tomllib.loads((Path(__file__).parent / "words" / "syntax.toml").read_text("utf-8"))
+    tables = read_toml(WORDS / "syntax.toml")
     verbs = [Verb(*row.split(maxsplit=3)) for row in tables["verbs"].strip().split(",")]
     nouns, people = ([Noun(*row.split()) for row in tables[name].split(",")] for name in ("nouns", "people"))
     return Words(verbs, nouns, people)
 
 
 def split_words(rng: random.Random) -> tuple[Words, Words]:
-    words = all_words()
-    verbs, nouns, people = [*words.verbs], [*words.nouns], [*words.people]
-    rng.shuffle(verbs)
-    rng.shuffle(nouns)
-    rng.shuffle(people)
-    return Words(verbs[::2], nouns[::2], people[::2]), Words(verbs[1::2], nouns[1::2], people[1::2])
+    shuffled = [[*kind] for kind in vars(all_words()).values()]
+    for kind in shuffled:
+        rng.shuffle(kind)
+    return Words(*(kind[::2] for kind in shuffled)), Words(*(kind[1::2] for kind in shuffled))
 
 
 def draw(change_of: Callable[[Words, random.Random], Change], words: Words, rng: random.Random) -> list[Change]:
@@ -179,5 +149,22 @@ KINDS = {
     "Make the sentence negative.": negation,
 }
 
-syntax = Syntax()
-syntax_shots = Syntax(title="Syntax, by examples", instructed=False, shots=4)
+
+def _side(words: Words, rng: random.Random, shots: int, instructed: bool) -> list[Item]:
+    """Items behind so many examples of the same kind."""
+    items = []
+    for instruction, change_of in KINDS.items():
+        changes = draw(change_of, words, rng)
+        for change in changes:
+            others = [other for other in changes if other.word != change.word]
+            lines = [instruction] if instructed else []
+            for shot in rng.sample(others, shots):
+                lines += [f"Input: {shot.before}", f"Output: {shot.after}"]
+            lines += [f"Input: {change.before}", "Output:"]
+            items.append(Item("\n".join(lines), f" {change.after}"))
+    rng.shuffle(items)
+    return items
+
+
+syntax = TwoSides("Syntax", split_words, partial(_side, shots=1, instructed=True))
+syntax_shots = TwoSides("Syntax, by examples", split_words, partial(_side, shots=4, instructed=False))
