@@ -10,9 +10,7 @@ from ..core.errors import HeadcountError, did_you_mean, require_seed
 from ..core.files import read_toml
 from ..core.registry import Registry, resolve
 from .completions import Item, ItemSource, draw_completions
-from .examples import Completion as Completion
-from .examples import Pair as Pair
-from .examples import Task as Task
+from .examples import Task
 from .jsonl import read_examples
 from .known_sets import KNOWN_SETS, is_known_set, read_known_set
 from .lm_eval import PREFIX, read_lm_eval

@@ -6,7 +6,7 @@ Train and test share no verbs, no nouns and no people.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import NamedTuple
@@ -15,8 +15,8 @@ from ..core.files import read_toml
 from .completions import Item, TwoSides
 from .source import WORDS
 
-ADJECTIVES = "small big old nice".split()
-
+_TABLES = read_toml(WORDS / "syntax.toml")
+ADJECTIVES, PLURALS = _TABLES["adjectives"].split(), _TABLES["plurals"]
 ITEMS_A_KIND = 50
 
 
@@ -51,9 +51,8 @@ class Change(NamedTuple):
 
 @cache
 def all_words() -> Words:
-    tables = read_toml(WORDS / "syntax.toml")
-    verbs = [Verb(*row.split(maxsplit=3)) for row in tables["verbs"].strip().split(",")]
-    nouns, people = ([Noun(*row.split()) for row in tables[name].split(",")] for name in ("nouns", "people"))
+    verbs = [Verb(*row.split(maxsplit=3)) for row in _TABLES["verbs"].strip().split(",")]
+    nouns, people = ([Noun(*row.split()) for row in _TABLES[name].split(",")] for name in ("nouns", "people"))
     return Words(verbs, nouns, people)
 
 
@@ -62,15 +61,6 @@ def split_words(rng: random.Random) -> tuple[Words, Words]:
     for kind in shuffled:
         rng.shuffle(kind)
     return Words(*(kind[::2] for kind in shuffled)), Words(*(kind[1::2] for kind in shuffled))
-
-
-def draw(change_of: Callable[[Words, random.Random], Change], words: Words, rng: random.Random) -> list[Change]:
-    """Changes of one kind, all of different sentences."""
-    found: dict[str, Change] = {}
-    while len(found) < ITEMS_A_KIND:
-        change = change_of(words, rng)
-        found[change.before] = change
-    return list(found.values())
 
 
 def agreement(words: Words, rng: random.Random) -> Change:
@@ -93,16 +83,8 @@ def past(words: Words, rng: random.Random) -> Change:
 
 def plural(words: Words, rng: random.Random) -> Change:
     noun, adjective = rng.choice(words.nouns), rng.choice(ADJECTIVES)
-    before, after = rng.choice(
-        [
-            ("The {} is here.", "The {} are here."),
-            ("Where is the {}?", "Where are the {}?"),
-            (f"The {{}} was {adjective}.", f"The {{}} were {adjective}."),
-            (f"This {{}} is {adjective}.", f"These {{}} are {adjective}."),
-            (f"That {{}} is {adjective}.", f"Those {{}} are {adjective}."),
-        ]
-    )
-    return Change(noun.singular, before.format(noun.singular), after.format(noun.plural))
+    before, after = rng.choice(PLURALS)
+    return Change(noun.singular, before.format(noun.singular, adjective), after.format(noun.plural, adjective))
 
 
 def question(words: Words, rng: random.Random) -> Change:
@@ -123,22 +105,17 @@ def negation(words: Words, rng: random.Random) -> Change:
 def _subject(words: Words, rng: random.Random, others: str) -> tuple[str, bool]:
     """A subject and whether it takes the third person singular. `others` are the pronouns that do not."""
     person = rng.choice(words.people)
-    third = rng.random() < 0.5
-    if third:
-        return rng.choice(["He", "She", f"The {person.singular}"]), third
-    return rng.choice([*others.split(), f"The {person.plural}"]), third
+    if rng.random() < 0.5:
+        return rng.choice(["He", "She", f"The {person.singular}"]), True
+    return rng.choice([*others.split(), f"The {person.plural}"]), False
 
 
 def _helper(verb: Verb, third: bool, rng: random.Random) -> tuple[str, str, str]:
     """The verb of a statement, the word that a question begins with and what comes before the verb in a negation."""
     modal = rng.choice(["can", "will", "should"])
-    return rng.choice(
-        [
-            (f"{modal} {verb.base}", modal, "cannot" if modal == "can" else f"{modal} not"),
-            (verb.past, "did", "did not"),
-            (verb.third, "does", "does not") if third else (verb.base, "do", "do not"),
-        ]
-    )
+    with_modal = (f"{modal} {verb.base}", modal, "cannot" if modal == "can" else f"{modal} not")
+    present = (verb.third, "does", "does not") if third else (verb.base, "do", "do not")
+    return rng.choice([with_modal, (verb.past, "did", "did not"), present])
 
 
 KINDS = {
@@ -154,9 +131,12 @@ def _side(words: Words, rng: random.Random, shots: int, instructed: bool) -> lis
     """Items behind so many examples of the same kind."""
     items = []
     for instruction, change_of in KINDS.items():
-        changes = draw(change_of, words, rng)
-        for change in changes:
-            others = [other for other in changes if other.word != change.word]
+        changes: dict[str, Change] = {}
+        while len(changes) < ITEMS_A_KIND:
+            change = change_of(words, rng)
+            changes[change.before] = change
+        for change in changes.values():
+            others = [other for other in changes.values() if other.word != change.word]
             lines = [instruction] if instructed else []
             for shot in rng.sample(others, shots):
                 lines += [f"Input: {shot.before}", f"Output: {shot.after}"]

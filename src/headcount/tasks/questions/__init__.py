@@ -3,13 +3,9 @@
 from pathlib import Path
 
 from ...core.errors import HeadcountError, require_seed
-from .question import FUNCTIONS as FUNCTIONS
-from .question import Question as Question
-from .question import QuestionSet as QuestionSet
-from .question import function_name as function_name
-from .question import function_title as function_title
-from .question import of_function as of_function
+from .question import FUNCTIONS, Question, QuestionSet, function_name, function_title, of_function
 
+__all__ = ["FUNCTIONS", "Question", "QuestionSet", "function_name", "function_title", "of_function", "questions"]
 BUILT_IN = "built-in"
 
 

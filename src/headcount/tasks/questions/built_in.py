@@ -7,11 +7,11 @@ the numbers of sums and prices.
 """
 
 import random
-import tomllib
 from functools import cache
 from pathlib import Path
-from typing import Any
 
+from ...core.files import read_toml
+from ...core.provenance import Facts
 from .question import FUNCTIONS, Question, QuestionSet
 from .templates import Story, Sum, Table, Template, Templates
 
@@ -39,11 +39,11 @@ def all_templates() -> dict[str, Templates]:
 
 
 def _read(path: Path) -> Templates:
-    splits = tomllib.loads(path.read_text("utf-8"))
-    return {split: {name: _template(fields) for name, fields in named.items()} for split, named in splits.items()}
+    splits = read_toml(path).items()
+    return {split: {name: _template(fields) for name, fields in named.items()} for split, named in splits}
 
 
-def _template(fields: dict[str, Any]) -> Template:
+def _template(fields: Facts) -> Template:
     match fields:
         case {"ask": ask, "steps": steps, "numbers": numbers}:
             return Sum(ask, steps, tuple(range(first, last + 1, *step) for first, last, *step in numbers))

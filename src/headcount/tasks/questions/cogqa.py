@@ -13,6 +13,7 @@ import random
 import reprlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +59,10 @@ def _sub_questions(main: str, parts: Sequence[Any], template: str, skipped: Coun
         elif function_name(label) not in FUNCTIONS:
             skipped[f"unknown label {label!r}"] += 1
         else:
-            yield Question(function_name(label), template, _worded(main, known, asked), answer)
+            so_far = ["Known so far:", *known] if known else []
+            text = "\n".join([f"The larger question: {main}", *so_far, f"Answer this part of it: {asked}"])
+            yield Question(function_name(label), template, text, answer)
         known.append(f"- {asked} {answer}")
-
-
-def _worded(main: str, known: Sequence[str], asked: str) -> str:
-    so_far = ["Known so far:", *known] if known else []
-    return "\n".join([f"The larger question: {main}", *so_far, f"Answer this part of it: {asked}"])
 
 
 def _shared_out(by_main: list[list[Question]], rng: random.Random) -> list[tuple[Question, ...]]:
@@ -73,7 +71,7 @@ def _shared_out(by_main: list[list[Question]], rng: random.Random) -> list[tuple
     fifth = round(len(by_main) / 5)
     sides = []
     for mains in (by_main[2 * fifth :], by_main[:fifth], by_main[fifth : 2 * fifth]):
-        side = [question for questions in mains for question in questions]
+        side = list(chain(*mains))
         rng.shuffle(side)
         sides.append(tuple(side))
     return sides

@@ -9,11 +9,10 @@ from dataclasses import astuple, dataclass, field, replace
 
 from ...core.errors import HeadcountError, did_you_mean
 
-FUNCTIONS = (
-    "retrieval", "knowledge-recall", "semantic-understanding", "syntactic-understanding", "math-calculation",
-    "inference", "logical-reasoning", "decision-making",
-)  # fmt: skip
-"""The cognitive functions of CogQA (Cognitive Mirrors, arXiv 2512.10978): four of low level, four of high level."""
+_LOW_LEVEL = ("retrieval", "knowledge-recall", "semantic-understanding", "syntactic-understanding")
+_HIGH_LEVEL = ("math-calculation", "inference", "logical-reasoning", "decision-making")
+FUNCTIONS = _LOW_LEVEL + _HIGH_LEVEL
+"""The cognitive functions of CogQA (Cognitive Mirrors, arXiv 2512.10978)."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,10 @@ class QuestionSet:
     """Why entries of a file are not here -> how many."""
 
     @property
+    def sides(self) -> tuple[tuple[Question, ...], ...]:
+        return self.train, self.validation, self.test
+
+    @property
     def questions(self) -> tuple[Question, ...]:
         """Of all splits, train first."""
         return (*self.train, *self.validation, *self.test)
@@ -49,28 +52,27 @@ class QuestionSet:
     @property
     def functions(self) -> tuple[str, ...]:
         """Those that every split has questions of."""
-        sides = [{question.function for question in side} for side in (self.train, self.validation, self.test)]
+        sides = [{question.function for question in side} for side in self.sides]
         return tuple(function for function in FUNCTIONS if all(function in side for side in sides))
 
     @property
     def fingerprint(self) -> str:
-        text = repr([tuple(map(astuple, side)) for side in (self.train, self.validation, self.test)])
+        text = repr([tuple(map(astuple, side)) for side in self.sides])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def require(self, function: str) -> str:
         """The name of a function as it is written here, or an error that lists those there are."""
         name = function_name(function)
         if name not in self.functions:
-            where = "" if name not in FUNCTIONS else f" The set {self.name} has too few questions of it."
-            raise HeadcountError(
-                f"There is no function {function!r} to ask for.{where}{did_you_mean(name, self.functions)}"
-            )
+            where = f" The set {self.name} has too few questions of it." if name in FUNCTIONS else ""
+            nearest = did_you_mean(name, self.functions)
+            raise HeadcountError(f"There is no function {function!r} to ask for.{where}{nearest}")
         return name
 
     def limited(self, n: int) -> "QuestionSet":
         """At most so many questions of each function, the first ones, shared out to the splits as all of them are."""
         counts = Counter(question.function for question in self.questions)
-        train, validation, test = (_first(side, n, counts) for side in (self.train, self.validation, self.test))
+        train, validation, test = (_first(side, n, counts) for side in self.sides)
         return replace(self, train=train, validation=validation, test=test)
 
 

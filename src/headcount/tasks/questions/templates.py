@@ -2,13 +2,14 @@
 
 import random
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import add, floordiv, mul, sub
 from pathlib import Path
 from typing import Protocol
+
+from ...core.files import read_toml
 
 SPLITS = {"train": (0, 1, 2), "validation": (3,), "test": (4,)}
 """Which of every five words are for a split."""
@@ -19,11 +20,6 @@ STEPS = range(5, 65, 5)
 """What {up1}, {up2}, … stand for, in rising order; so do {rise1}, {rise2}, …"""
 
 OPERATIONS: dict[str, Callable[[int, int], int]] = {"+": add, "-": sub, "*": mul, "/": floordiv, "max": max, "min": min}
-SMALL_NUMBERS = """
-zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
-nineteen
-""".split()
-TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 
 
 @dataclass(frozen=True)
@@ -104,8 +100,8 @@ class Sum:
 
 @cache
 def all_words() -> dict[str, dict[str, str]]:
-    """What slots are filled with: dealt-out to the splits or of-one-split -> kind -> words."""
-    return tomllib.loads((Path(__file__).parent / "words.toml").read_text("utf-8"))
+    """What slots are filled with: dealt-out to the splits or of-one-split -> kind -> words; and numbers in words."""
+    return read_toml(Path(__file__).parent / "words.toml")
 
 
 def pool(kind: str, split: str) -> list[str]:
@@ -119,12 +115,13 @@ def pool(kind: str, split: str) -> list[str]:
 
 def number_word(number: int) -> str:
     """A number up to 100 in words."""
+    small, tens = (all_words()["numbers"][kind].split() for kind in ("small", "tens"))
     if number < 20:
-        return SMALL_NUMBERS[number]
+        return small[number]
     if number == 100:
         return "one hundred"
-    tens, ones = divmod(number, 10)
-    return TENS[tens - 2] + (f"-{SMALL_NUMBERS[ones]}" if ones else "")
+    ten, one = divmod(number, 10)
+    return tens[ten - 2] + (f"-{small[one]}" if one else "")
 
 
 def _mix(text: str, rng: random.Random) -> str:
