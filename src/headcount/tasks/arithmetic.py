@@ -7,9 +7,9 @@ share no stories, no names and no things.
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from operator import add, floordiv, mul, sub
+from typing import NamedTuple
 
 from ..core.files import read_toml
 from .completions import Item, TwoSides
@@ -18,12 +18,10 @@ from .source import WORDS
 SMALL, MIDDLING, BIG = range(2, 10), range(10, 41), range(50, 100)
 RESULTS = range(2, 200)
 OPERATIONS = {"+": add, "-": sub, "*": mul, "/": floordiv}
-
 ITEMS_A_STORY = 16
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(NamedTuple):
     """What problems are told with: all there is, or what one side has."""
 
     stories: Sequence[tuple[str, str]]
@@ -34,8 +32,7 @@ class Words:
     """The names that "he" stands for, those of the other side too."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     story: str
     text: str
     solution: str

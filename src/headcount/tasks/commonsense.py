@@ -7,8 +7,8 @@ in front. Train and test share no questions, and no answers within a relation.
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from ..core.files import read_toml
 from .completions import Item, TwoSides, lettered
@@ -17,8 +17,7 @@ from .source import WORDS
 LETTERS = "ABCD"
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     question: str
     answer: str
     group: tuple[str, int]
@@ -51,15 +50,6 @@ def split_entries(rng: random.Random) -> tuple[list[Entry], list[Entry]]:
     return train, test
 
 
-def options(entry: Entry, side: Sequence[Entry], rng: random.Random) -> list[str]:
-    """The right answer and three wrong ones in random order."""
-    relation = entry.group[0]
-    wrong = [other.answer for other in side if other.group[0] == relation and other.group != entry.group]
-    four = [entry.answer, *rng.sample(wrong, 3)]
-    rng.shuffle(four)
-    return four
-
-
 def _side(entries: Sequence[Entry], rng: random.Random) -> list[Item]:
     items = []
     for entry in entries:
@@ -71,8 +61,11 @@ def _side(entries: Sequence[Entry], rng: random.Random) -> list[Item]:
 
 
 def _ask(entry: Entry, side: Sequence[Entry], rng: random.Random) -> tuple[str, str]:
-    """The question with its lettered answers, and the right letter."""
-    four = options(entry, side, rng)
+    """The question with the right answer and three wrong ones in random order, and the right letter."""
+    relation = entry.group[0]
+    wrong = [other.answer for other in side if other.group[0] == relation and other.group != entry.group]
+    four = [entry.answer, *rng.sample(wrong, 3)]
+    rng.shuffle(four)
     return lettered(entry.question, four), LETTERS[four.index(entry.answer)]
 
 

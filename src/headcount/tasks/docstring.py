@@ -5,7 +5,6 @@ The counterfactual replaces the three arguments in the signature, and the two th
 """
 
 import random
-from dataclasses import dataclass
 
 from ..core.files import read_toml
 from .source import WORDS, Draft, Tokens, halves
@@ -15,10 +14,9 @@ ARGUMENTS, FUNCTIONS = _WORDS["arguments"].split(), _WORDS["functions"].split()
 SUMMARIES, NOTES = _WORDS["summaries"], _WORDS["notes"]
 
 
-@dataclass(frozen=True)
 class Docstring:
-    title: str = "Docstring"
-    metric: str = "logit_diff"
+    title = "Docstring"
+    metric = "logit_diff"
 
     def pools(self, tokens: Tokens, rng: random.Random) -> tuple[list[str], list[str]]:
         return halves(tokens.single(ARGUMENTS, prompt="def read(self,"), rng, least=12, what="argument names")

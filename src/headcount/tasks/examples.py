@@ -114,7 +114,6 @@ class Task:
 
     @property
     def has_pairs(self) -> bool:
-        """True where every prompt has its counterfactual."""
         return all(isinstance(example, Pair) for side in self.sides for example in side)
 
     def split(self, name: Split) -> Examples:

@@ -10,7 +10,7 @@ digits. In the last two the token that holds the start year's own decade is neit
 
 import random
 from collections import defaultdict
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..core.errors import HeadcountError
 from ..core.files import read_toml
@@ -20,11 +20,10 @@ from .source import WORDS, Draft, Tokens, halves
 _WORDS = read_toml(WORDS / "greater-than.toml")
 NOUNS, TEMPLATES = _WORDS["nouns"].split(), _WORDS["templates"]
 CENTURIES = tuple(range(11, 18))
-CORRUPT_ENDING = "01"
+CORRUPT_ENDING = 1
 
 
-@dataclass(frozen=True)
-class Century:
+class Century(NamedTuple):
     """How one tokenizer continues '... the year' within one century."""
 
     digits: str
@@ -44,17 +43,15 @@ class Century:
         return later, not_later
 
 
-@dataclass(frozen=True)
-class Pool:
+class Pool(NamedTuple):
     nouns: list[str]
     years: list[tuple[Century, int]]
     tokens: Tokens
 
 
-@dataclass(frozen=True)
 class GreaterThan:
-    title: str = "Greater Than"
-    metric: str = "prob_diff"
+    title = "Greater Than"
+    metric = "prob_diff"
 
     def pools(self, tokens: Tokens, rng: random.Random) -> tuple[Pool, Pool]:
         centuries = [century for digits in CENTURIES if (century := _read_century(tokens, str(digits)))]
@@ -74,11 +71,9 @@ class GreaterThan:
         article = template.replace("a {noun}", "an {noun}") if noun[0] in "aeiou" else template
         later, not_later = century.answers(start)
 
-        def prompt(ending: str) -> list[int]:
-            text = article.format(noun=noun, start=century.digits + ending)
-            return [*pool.tokens.encode(text), *century.shown]
-
-        return Draft(prompt(f"{start:02d}"), prompt(CORRUPT_ENDING), later, not_later)
+        texts = (article.format(noun=noun, start=f"{century.digits}{ending:02d}") for ending in (start, CORRUPT_ENDING))
+        clean, corrupt = ([*pool.tokens.encode(text), *century.shown] for text in texts)
+        return Draft(clean, corrupt, later, not_later)
 
 
 def _read_century(tokens: Tokens, digits: str) -> Century | None:
@@ -103,14 +98,9 @@ def _read_century(tokens: Tokens, digits: str) -> Century | None:
 
 def _usable_starts(century: Century, tokens: Tokens) -> list[int]:
     """Start years that leave something later and something not later, as long in tokens as the counterfactual."""
-    corrupt = tokens.encode(f"the year {century.digits}{CORRUPT_ENDING}")
-    return [
-        ending
-        for ending in century.next_of
-        if ending > int(CORRUPT_ENDING)
-        and all(century.answers(ending))
-        and len(tokens.encode(f"the year {century.digits}{ending:02d}")) == len(corrupt)
-    ]
+    years = {ending: tokens.encode(f"the year {century.digits}{ending:02d}") for ending in range(100)}
+    later = [ending for ending in century.next_of if ending > CORRUPT_ENDING and all(century.answers(ending))]
+    return [ending for ending in later if len(years[ending]) == len(years[CORRUPT_ENDING])]
 
 
 greater_than = GreaterThan()

@@ -16,8 +16,7 @@ do not say which subtask they are from: `_syntax_kind` tells it by their words, 
 
 import random
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
@@ -29,6 +28,11 @@ from .examples import first_difference
 from .records import Record, from_disk, from_hub
 
 Sides = tuple[list[Item], list[Item]]
+ItemOf = Callable[[Record, random.Random], Item]
+KindOf = Callable[[Item], str | None]
+
+_SETS = read_toml(Path(__file__).with_suffix(".toml"))
+KNOWN_SETS: dict[str, str] = {name: known["about"] for name, known in _SETS.items()}
 
 MOST_EXAMPLES = 10
 """Worked examples for one side and kind; fewer where there are fewer than a hundred items."""
@@ -44,11 +48,11 @@ def read_known_set(name: str, rng: random.Random) -> Sides:
     if place and (base != "blimp" or Path(place).exists() or not place.isidentifier()):
         splits = from_disk(base, Path(place))
     else:
-        splits = from_hub(base, known.hub, known.configs, known.splits, place)
-    items = {split: _items(name, records, known, rng) for split, records in splits.items()}
-    train, test = _share_out(items, known, rng)
-    if known.kind is not None:
-        train, test = _with_example(train, known.kind, rng), _with_example(test, known.kind, rng)
+        splits = from_hub(base, known["hub"], known["configs"], known["splits"], place)
+    items = {split: _items(name, records, rng) for split, records in splits.items()}
+    train, test = _share_out(items, known["splits"], rng)
+    if (kind_of := _READERS[base][1]) is not None:
+        train, test = _with_example(train, kind_of, rng), _with_example(test, kind_of, rng)
     if not (train and test):
         raise HeadcountError(
             f"The set {name} must give at least one train and one test item, but of {sum(map(len, items.values()))}"
@@ -135,48 +139,33 @@ def _syntax_kind(item: Item) -> str | None:
     return "plural" if one_word else "pronoun replacement"
 
 
-@dataclass(frozen=True)
-class _Set:
-    """known_sets.toml says what the first four are."""
-
-    about: str
-    hub: str
-    configs: list[str]
-    splits: list[str]
-    item: Callable[[Record, random.Random], Item]
-    kind: Callable[[Item], str | None] | None
-    """Items of one kind have worked examples of that kind; None: this set has no worked examples."""
-
-
-_READERS: dict[str, tuple[Any, Any]] = {
+_READERS: dict[str, tuple[ItemOf, KindOf | None]] = {
     "commonsense-qa": (_commonsense_qa, lambda item: "question"),
     "gsm8k": (_gsm8k, lambda item: "problem"),
     "bigbench-syntax": (_bigbench, _syntax_kind),
     "blimp": (_blimp, None),
 }
-_FACTS = read_toml(Path(__file__).with_suffix(".toml"))
-_SETS = {name: _Set(**_FACTS[name], item=item, kind=kind) for name, (item, kind) in _READERS.items()}
-
-KNOWN_SETS: dict[str, str] = {name: known.about for name, known in _SETS.items()}
+"""How to read a record of each set, and the kind of an item: items of one kind have worked examples of that kind."""
 
 
 # From records to two sides.
 
 
-def _items(name: str, records: Iterable[Record], known: _Set, rng: random.Random) -> list[Item]:
+def _items(name: str, records: Iterable[Record], rng: random.Random) -> list[Item]:
+    read, kind_of = _READERS[name.partition(":")[0]]
     items = []
     for number, record in enumerate(records, start=1):
         try:
-            items.append(known.item(record, rng))
+            items.append(read(record, rng))
         except HeadcountError as error:
             raise HeadcountError(f"{name}, record {number}: {error}") from error
-    return [item for item in items if known.kind is None or known.kind(item) is not None]
+    return [item for item in items if kind_of is None or kind_of(item) is not None]
 
 
-def _share_out(items: dict[str, list[Item]], known: _Set, rng: random.Random) -> Sides:
+def _share_out(items: dict[str, list[Item]], splits: Sequence[str], rng: random.Random) -> Sides:
     """The set's own two sides where it has them, else all at random 1:1; an item that comes twice is kept once."""
-    if len(known.splits) == 2 and items.keys() >= set(known.splits):
-        seen, others = (dict.fromkeys(items[split]) for split in known.splits)
+    if len(splits) == 2 and items.keys() >= set(splits):
+        seen, others = (dict.fromkeys(items[split]) for split in splits)
         train, test = list(seen), [item for item in others if item not in seen]
         rng.shuffle(train)
         rng.shuffle(test)
@@ -186,7 +175,7 @@ def _share_out(items: dict[str, list[Item]], known: _Set, rng: random.Random) ->
     return everything[::2], everything[1::2]
 
 
-def _with_example(items: list[Item], kind_of: Callable[[Item], str | None], rng: random.Random) -> list[Item]:
+def _with_example(items: list[Item], kind_of: KindOf, rng: random.Random) -> list[Item]:
     by_kind: dict[str | None, list[Item]] = {}
     for item in items:
         by_kind.setdefault(kind_of(item), []).append(item)

@@ -79,8 +79,9 @@ def _read_task(task: Any, rng: random.Random) -> tuple[list[Item], list[Item]]:
     _require_supported(task)
     task.set_fewshot_seed(rng.randrange(2**32))
     try:
-        test = list(task.eval_docs)
-        train = list(task.training_docs()) if _has_own_training(task) else []
+        config, test = task.config, list(task.eval_docs)
+        own_training = config.training_split != (config.test_split or config.validation_split)
+        train = list(task.training_docs()) if task.has_training_docs() and own_training else []
         if not train:
             rng.shuffle(test)
             train, test = test[::2], test[1::2]
@@ -104,11 +105,6 @@ def _require_supported(task: Any) -> None:
             f"A task of lm-eval must have one text prompt a record; {name!r} has one for each choice, or images or"
             " sound. Choose another task."
         )
-
-
-def _has_own_training(task: Any) -> bool:
-    config = task.config
-    return bool(task.has_training_docs()) and config.training_split != (config.test_split or config.validation_split)
 
 
 def _items(task: Any, records: Sequence[dict[str, Any]], rng: random.Random) -> list[Item]:

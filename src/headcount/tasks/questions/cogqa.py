@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import HeadcountError
-from .question import FUNCTIONS, Question, QuestionSet, function_name
+from . import FUNCTIONS, Question, QuestionSet, function_name
 
 LAYOUT = "records with 'question' and 'generated', as a JSON list or one a line"
 FEWEST_MAIN_QUESTIONS = 3
