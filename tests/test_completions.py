@@ -14,8 +14,7 @@ from headcount.meters import HeadMeter
 from headcount.meters.metrics import METRICS
 from headcount.tasks import TASKS
 from headcount.tasks.batches import collate
-from headcount.tasks.completions import Item, completion, draw_completions
-from headcount.tasks.source import Tokens
+from headcount.tasks.source import Item, Tokens, completion, draw_completions
 from tokenizers_for_tests import make_tokenizer
 
 

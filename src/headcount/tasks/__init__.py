@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from ..core.errors import HeadcountError, did_you_mean, require_seed
 from ..core.files import read_toml
 from ..core.registry import Registry, resolve
-from .completions import Item, ItemSource, draw_completions
 from .examples import Task
 from .jsonl import read_examples
 from .known_sets import KNOWN_SETS, is_known_set, read_known_set
 from .lm_eval import PREFIX, read_lm_eval
-from .source import P, Source, Tokens, draw_pairs
+from .source import Item, ItemSource, P, Source, Tokens, draw_completions, draw_pairs
 
 if TYPE_CHECKING:
     from ..models import Model
@@ -27,8 +26,7 @@ class TaskEntry:
     """A task that is known by a name."""
 
     source: str | AnySource
-    """What makes its examples (`source.py` for pairs, `completions.py` for prompts with a target), or 'file:object'
-    below `tasks/`, so that its words are read when they are asked for."""
+    """What makes its examples (see `source.py`), or 'file:object' below `tasks/`, read when it is asked for."""
     summary: str = ""
     kind: Literal["pairs", "completions"] = "pairs"
 
@@ -44,8 +42,8 @@ TASKS: Registry[TaskEntry] = Registry(
 
 
 def register_task(name: str, source: Source[P] | ItemSource, *, summary: str = "") -> None:
-    """Make a task of your own known by a name; `tasks/source.py` says what one of pairs has to say,
-    `tasks/completions.py` what one of completions. A package declares a `TaskEntry` as an entry point instead."""
+    """Make a task of your own known by a name; `tasks/source.py` says what one of pairs and what one of completions has
+    to say. A package declares a `TaskEntry` as an entry point instead."""
     TASKS.add(name, TaskEntry(source, summary or source.title, "completions" if hasattr(source, "items") else "pairs"))
 
 

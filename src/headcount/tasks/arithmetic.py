@@ -12,8 +12,7 @@ from operator import add, floordiv, mul, sub
 from typing import NamedTuple
 
 from ..core.files import read_toml
-from .completions import Item, TwoSides
-from .source import WORDS
+from .source import WORDS, Item, TwoSides
 
 SMALL, MIDDLING, BIG = range(2, 10), range(10, 41), range(50, 100)
 RESULTS = range(2, 200)

@@ -11,8 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 from ..core.files import read_toml
-from .completions import Item, TwoSides, lettered
-from .source import WORDS
+from .source import WORDS, Item, TwoSides, lettered
 
 LETTERS = "ABCD"
 

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import HeadcountError, did_you_mean
-from .completions import Item, completion
 from .examples import Completion, Examples, Pair
-from .source import Draft, Tokens
+from .source import Draft, Item, Tokens, completion
 
 PAIR = ("clean", "corrupt", "answer", "wrong")
 COMPLETION = ("prompt", "target")

@@ -23,9 +23,9 @@ from typing import Any
 
 from ..core.errors import HeadcountError, did_you_mean
 from ..core.files import read_toml
-from .completions import Item, lettered
 from .examples import first_difference
 from .records import Record, from_disk, from_hub
+from .source import Item, lettered
 
 Sides = tuple[list[Item], list[Item]]
 ItemOf = Callable[[Record, random.Random], Item]

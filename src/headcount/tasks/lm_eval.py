@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import HeadcountError
-from .completions import Item
 from .records import hub_or_cache
+from .source import Item
 
 PREFIX = "lm-eval:"
 MOST_RECORDS = 10_000

@@ -12,8 +12,7 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from ..core.files import read_toml
-from .completions import Item, TwoSides
-from .source import WORDS
+from .source import WORDS, Item, TwoSides
 
 _TABLES = read_toml(WORDS / "syntax.toml")
 ADJECTIVES, PLURALS = _TABLES["adjectives"].split(), _TABLES["plurals"]
@@ -75,8 +74,7 @@ def agreement(words: Words, rng: random.Random) -> Change:
 
 
 def past(words: Words, rng: random.Random) -> Change:
-    verb = rng.choice(words.verbs)
-    subject, third = _subject(words, rng, "I We You They")
+    verb, subject, third = _start(words, rng, "I We You They")
     present = verb.third if third else verb.base
     return Change(verb.base, f"{subject} {present} {verb.rest}.", f"{subject} {verb.past} {verb.rest}.")
 
@@ -88,26 +86,24 @@ def plural(words: Words, rng: random.Random) -> Change:
 
 
 def question(words: Words, rng: random.Random) -> Change:
-    verb = rng.choice(words.verbs)
-    subject, third = _subject(words, rng, "They")
+    verb, subject, third = _start(words, rng, "They")
     said, helper, _ = _helper(verb, third, rng)
     asked = f"{helper.capitalize()} {subject[0].lower()}{subject[1:]} {verb.base} {verb.rest}?"
     return Change(verb.base, f"{subject} {said} {verb.rest}.", asked)
 
 
 def negation(words: Words, rng: random.Random) -> Change:
-    verb = rng.choice(words.verbs)
-    subject, third = _subject(words, rng, "I We You They")
+    verb, subject, third = _start(words, rng, "I We You They")
     said, _, negated = _helper(verb, third, rng)
     return Change(verb.base, f"{subject} {said} {verb.rest}.", f"{subject} {negated} {verb.base} {verb.rest}.")
 
 
-def _subject(words: Words, rng: random.Random, others: str) -> tuple[str, bool]:
-    """A subject and whether it takes the third person singular. `others` are the pronouns that do not."""
-    person = rng.choice(words.people)
+def _start(words: Words, rng: random.Random, others: str) -> tuple[Verb, str, bool]:
+    """A verb, a subject and whether it takes the third person singular. `others` are the pronouns that do not."""
+    verb, person = rng.choice(words.verbs), rng.choice(words.people)
     if rng.random() < 0.5:
-        return rng.choice(["He", "She", f"The {person.singular}"]), True
-    return rng.choice([*others.split(), f"The {person.plural}"]), False
+        return verb, rng.choice(["He", "She", f"The {person.singular}"]), True
+    return verb, rng.choice([*others.split(), f"The {person.plural}"]), False
 
 
 def _helper(verb: Verb, third: bool, rng: random.Random) -> tuple[str, str, str]:

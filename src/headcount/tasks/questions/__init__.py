@@ -113,14 +113,10 @@ def function_title(function: str) -> str:
 
 def _first(side: Sequence[Question], n: int, counts: Mapping[str, int]) -> tuple[Question, ...]:
     """The first questions of each function: of n, the share that this side has of all."""
-    own, seen = Counter(question.function for question in side), Counter[str]()
-    kept = []
-    for question in side:
-        function = question.function
-        seen[function] += 1
-        if seen[function] <= math.ceil(n * own[function] / counts[function]):
-            kept.append(question)
-    return tuple(kept)
+    own = Counter(question.function for question in side)
+    shares = {function: math.ceil(n * count / counts[function]) for function, count in own.items()}
+    kept = sorted(place for function, share in shares.items() for place in of_function(side, function)[:share])
+    return tuple(side[place] for place in kept)
 
 
 def of_function(side: Sequence[Question], function: str) -> list[int]:

@@ -38,20 +38,10 @@ def built_in_questions(seed: int = 0) -> QuestionSet:
         for function, templates in all_templates().items():
             for name, template in templates[split].items():
                 drafts = template.draw(count, split, random.Random(f"{seed} {function} {name}"))
-                side += [Question(function, name, **vars(draft)) for draft in drafts]
+                side += [Question(function, name, **draft) for draft in drafts]
         random.Random(f"{seed} {split}").shuffle(side)
         sides[split] = tuple(side)
     return QuestionSet("built-in", **sides)
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A question before it is known of which function and template it is; the fields are those of `Question`."""
-
-    text: str
-    answer: str
-    accepted: tuple[str, ...]
-    wrong: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -64,8 +54,8 @@ class Table:
     articles: bool = False
     """Whether the answers are nouns that may have an article."""
 
-    def draw(self, count: int, split: str, rng: random.Random) -> list[Draft]:
-        """So many different questions, with the words of a split."""
+    def draw(self, count: int, split: str, rng: random.Random) -> list[Facts]:
+        """So many different questions, as fields of `Question`, with the words of a split."""
         rows = [" ".join(row.split()).rpartition(": ") for row in self.rows.split(";")]
         return [
             _draft(self.ask.replace("{}", thing), answers, turn, self.articles, rng)
@@ -81,14 +71,14 @@ class Story:
     text: str
     articles: bool = False
 
-    def draw(self, count: int, split: str, rng: random.Random) -> list[Draft]:
+    def draw(self, count: int, split: str, rng: random.Random) -> list[Facts]:
         variants = [" ".join(variant.split()) for variant in self.text.split("|")]
-        found: dict[str, Draft] = {}
+        found: dict[str, Facts] = {}
         while len(found) < count:
             turn, number = divmod(len(found), len(variants))
             text, answers = _fill(_mix(variants[number], rng), split, rng).split(" -> ")
             draft = _draft(text, answers, turn + number, self.articles, rng)
-            found[draft.text] = draft
+            found[draft["text"]] = draft
         return list(found.values())
 
 
@@ -101,9 +91,9 @@ class Sum:
     numbers: Sequence[Sequence[int]]
     """Of each: the first, the last, and how far apart they lie where that is not one."""
 
-    def draw(self, count: int, split: str, rng: random.Random) -> list[Draft]:
+    def draw(self, count: int, split: str, rng: random.Random) -> list[Facts]:
         choices = [range(first, last + 1, *step) for first, last, *step in self.numbers]
-        found: dict[tuple[int, ...], Draft] = {}
+        found: dict[tuple[int, ...], Facts] = {}
         while len(found) < count:
             values = tuple(map(rng.choice, choices))
             named = dict(zip("abc", values, strict=False))
@@ -198,7 +188,7 @@ def _work_out(steps: str, known: Mapping[str, int]) -> int | None:
     return result
 
 
-def _draft(text: str, answers: str, turn: int, articles: bool, rng: random.Random) -> Draft:
+def _draft(text: str, answers: str, turn: int, articles: bool, rng: random.Random) -> Facts:
     """A question with its options; the turn says where the right one stands."""
     right, *wrong = answers.split(" / ")
     answer, *others = right.split(" = ")
@@ -208,7 +198,8 @@ def _draft(text: str, answers: str, turn: int, articles: bool, rng: random.Rando
         text = text.replace("{options}", f"{', '.join(options[:-1])} or {options[-1]}")
     elif answer in YES_OR_NO:
         wrong = [other for other in YES_OR_NO if other != answer]
-    return Draft(text, answer, _accepted([answer, *others], articles), tuple(wrong))
+    accepted = _accepted([answer, *others], articles)
+    return {"text": text, "answer": answer, "accepted": accepted, "wrong": tuple(wrong)}
 
 
 def _accepted(answers: Sequence[str], articles: bool) -> tuple[str, ...]:
