@@ -7,7 +7,6 @@ share no stories, no names and no things.
 
 import random
 from collections.abc import Sequence
-from functools import cache
 from operator import add, floordiv, mul, sub
 from typing import NamedTuple
 
@@ -19,16 +18,17 @@ RESULTS = range(2, 200)
 OPERATIONS = {"+": add, "-": sub, "*": mul, "/": floordiv}
 ITEMS_A_STORY = 16
 
+_TABLES = read_toml(WORDS / "arithmetic.toml")
+BOYS, GIRLS, THINGS = (_TABLES[kind].split() for kind in ("boys", "girls", "things"))
+STORIES = [(steps, story) for steps, stories in _TABLES["stories"].items() for story in stories]
+
 
 class Words(NamedTuple):
-    """What problems are told with: all there is, or what one side has."""
+    """What the problems of one side are told with."""
 
-    stories: Sequence[tuple[str, str]]
-    """Steps and story."""
+    stories: Sequence[tuple[str, str]]  # steps and story
     names: Sequence[str]
     things: Sequence[str]
-    boys: Sequence[str]
-    """The names that "he" stands for, those of the other side too."""
 
 
 class Problem(NamedTuple):
@@ -38,21 +38,11 @@ class Problem(NamedTuple):
     steps: int
 
 
-@cache
-def all_words() -> Words:
-    tables = read_toml(WORDS / "arithmetic.toml")
-    boys, girls, things = (tables[name].split() for name in ("boys", "girls", "things"))
-    stories = [(steps, story) for steps, stories in tables["stories"].items() for story in stories]
-    return Words(stories, boys + girls, things, boys)
-
-
 def split_words(rng: random.Random) -> tuple[Words, Words]:
     """All words shuffled and cut in two. Either side gets half of the stories of one, of two and of three steps."""
-    words = all_words()
-    names, things = (rng.sample(those, len(those)) for those in (words.names, words.things))
-    stories = sorted(rng.sample(words.stories, len(words.stories)), key=lambda story: story[0].count(","))
-    one = Words(stories[::2], names[::2], things[::2], words.boys)
-    return one, Words(stories[1::2], names[1::2], things[1::2], words.boys)
+    names, things, stories = (rng.sample(those, len(those)) for those in (BOYS + GIRLS, THINGS, STORIES))
+    stories.sort(key=lambda story: story[0].count(","))
+    return Words(stories[::2], names[::2], things[::2]), Words(stories[1::2], names[1::2], things[1::2])
 
 
 def _side(words: Words, rng: random.Random) -> list[Item]:
@@ -75,7 +65,10 @@ def _problems(steps: str, story: str, words: Words, rng: random.Random) -> list[
         numbers = dict(zip("abcdpqs", drawn, strict=True))
         solution = solve(steps, numbers)
         if solution is not None:
-            text = _tell(story, numbers, words, rng)
+            name, friend = rng.sample(words.names, 2)
+            he, him = ("he", "him") if name in BOYS else ("she", "her")
+            people = {"name": name, "friend": friend, "he": he, "He": he.capitalize(), "him": him}
+            text = story.format(things=rng.choice(words.things), **people, **numbers)
             found[text] = Problem(story, text, solution, steps.count(",") + 1)
     return list(found.values())
 
@@ -92,13 +85,6 @@ def solve(steps: str, numbers: dict[str, int]) -> str | None:
             return None
         sentences.append(f" {one} {sign} {two} = {result}.")
     return "".join(sentences) + f" The answer is {result}."
-
-
-def _tell(story: str, numbers: dict[str, int], words: Words, rng: random.Random) -> str:
-    name, friend = rng.sample(words.names, 2)
-    he, him = ("he", "him") if name in words.boys else ("she", "her")
-    things = rng.choice(words.things)
-    return story.format(name=name, friend=friend, he=he, He=he.capitalize(), him=him, things=things, **numbers)
 
 
 math = TwoSides("Math", split_words, _side)

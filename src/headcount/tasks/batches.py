@@ -15,22 +15,14 @@ class Batch:
     """Examples padded on the right, and the spots at which something is predicted: one a pair, one for each target
     token of a completion."""
 
-    clean: Tensor
-    """Token ids, [row, position]."""
-    other: Tensor | None
-    """Token ids of the counterfactual prompts, [row, position]."""
-    last: Tensor
-    """Position of the last prompt token, [row]."""
-    end: Tensor
-    """Position of the last real token, [row]; behind the prompt where a target has several tokens."""
-    rows: Tensor
-    """The row of each spot, [spot]."""
-    spots: Tensor
-    """The position of each spot, [spot]."""
-    answers: Tensor
-    """Ids of the right next tokens, [spot, answer], filled up with -1."""
-    wrongs: Tensor
-    """Ids of the wrong next tokens, [spot, wrong], filled up with -1."""
+    clean: Tensor  # token ids, [row, position]
+    other: Tensor | None  # those of the counterfactual prompts, [row, position]
+    last: Tensor  # position of the last prompt token, [row]
+    end: Tensor  # position of the last real token, [row]; behind the prompt where a target has several tokens
+    rows: Tensor  # the row of each spot, [spot]
+    spots: Tensor  # the position of each spot, [spot]
+    answers: Tensor  # ids of the right next tokens, [spot, answer], filled up with -1
+    wrongs: Tensor  # ids of the wrong next tokens, [spot, wrong], filled up with -1
 
     def __len__(self) -> int:
         return len(self.last)

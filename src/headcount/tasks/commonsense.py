@@ -7,31 +7,25 @@ in front. Train and test share no questions, and no answers within a relation.
 
 import random
 from collections.abc import Sequence
-from functools import cache
 from typing import NamedTuple
 
 from ..core.files import read_toml
 from .source import WORDS, Item, TwoSides, lettered
 
 LETTERS = "ABCD"
+RELATIONS: dict[str, str] = read_toml(WORDS / "commonsense.toml")
+"""Question -> table of things and answers."""
 
 
 class Entry(NamedTuple):
     question: str
     answer: str
-    group: tuple[str, int]
-    """The relation, and the number of the group in its table."""
-
-
-@cache
-def relations() -> dict[str, str]:
-    """Question -> table of things and answers."""
-    return read_toml(WORDS / "commonsense.toml")
+    group: tuple[str, int]  # the relation, and the number of the group in its table
 
 
 def read_entries(relation: str) -> list[Entry]:
     entries = []
-    for number, group in enumerate(relations()[relation].split(";")):
+    for number, group in enumerate(RELATIONS[relation].split(";")):
         for row in group.split(","):
             thing, answer = " ".join(row.split()).split(": ")
             entries.append(Entry(relation.format(thing), answer, (relation, number)))
@@ -41,7 +35,7 @@ def read_entries(relation: str) -> list[Entry]:
 def split_entries(rng: random.Random) -> tuple[list[Entry], list[Entry]]:
     """Every relation shuffled and cut in two."""
     train, test = [], []
-    for relation in relations():
+    for relation in RELATIONS:
         entries = read_entries(relation)
         rng.shuffle(entries)
         train += entries[::2]

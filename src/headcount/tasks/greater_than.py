@@ -27,10 +27,8 @@ class Century(NamedTuple):
     """How one tokenizer continues '... the year' within one century."""
 
     digits: str
-    shown: tuple[int, ...]
-    """Tokens that the prompt still shows after '... the year'."""
-    next_of: dict[int, int]
-    """Ending (0 to 99) -> the token that comes next; only endings that are split in the regular way."""
+    shown: tuple[int, ...]  # tokens that the prompt still shows after '... the year'
+    next_of: dict[int, int]  # ending (0 to 99) -> the token that comes next; only endings split in the regular way
 
     def answers(self, start: int) -> tuple[list[int], list[int]]:
         """Tokens of later and of not later endings. A token that stands for several endings, the start among them,

@@ -65,9 +65,6 @@ def is_known_set(name: str) -> bool:
     return name.partition(":")[0] in _SETS
 
 
-# What a record of each set becomes.
-
-
 def _commonsense_qa(record: Record, rng: random.Random) -> Item:
     choices = _field(record, "choices", Mapping)
     labels, texts = _field(choices, "label", list), _field(choices, "text", list)
@@ -146,9 +143,6 @@ _READERS: dict[str, tuple[ItemOf, KindOf | None]] = {
     "blimp": (_blimp, None),
 }
 """How to read a record of each set, and the kind of an item: items of one kind have worked examples of that kind."""
-
-
-# From records to two sides.
 
 
 def _items(name: str, records: Iterable[Record], rng: random.Random) -> list[Item]:

@@ -36,13 +36,12 @@ def from_disk(base: str, path: Path) -> Splits:
 def _read_json(path: Path) -> list[Record]:
     """A list of records, or one record a line."""
     text = path.read_text(encoding="utf-8-sig").strip()
-    records = (
-        json.loads(text) if text.startswith("[") else [json.loads(line) for line in text.split("\n") if line.strip()]
-    )
+    lines = (line for line in text.split("\n") if line.strip())
+    records: list[Record] = json.loads(text) if text.startswith("[") else [json.loads(line) for line in lines]
     for number, record in enumerate(records, start=1):
         if not isinstance(record, dict):
             raise ValueError(f"record {number} must be a JSON object; this is a {type(record).__name__}.")
-    return list(records)
+    return records
 
 
 def _read_csv(path: Path) -> list[Record]:

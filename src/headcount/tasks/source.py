@@ -79,12 +79,9 @@ class Tokens:
     """Questions about a tokenizer and its model that the tasks ask."""
 
     encode: Callable[[str], list[int]]
-    vocabulary: int | None = None
-    """How many tokens the model knows, to check ids that are given as such."""
-    limit: int | None = None
-    """How many tokens the model takes at once."""
-    start: int | None = None
-    """What stands in for an empty prompt."""
+    vocabulary: int | None = None  # how many tokens the model knows, to check ids that are given as such
+    limit: int | None = None  # how many tokens the model takes at once
+    start: int | None = None  # what stands in for an empty prompt
 
     def after(self, prompt: str, continuation: str) -> list[int] | None:
         """Ids that `continuation` adds to `prompt`, or None where it changes how the prompt itself is split."""
@@ -127,9 +124,8 @@ def completion(item: Item, tokens: Tokens) -> Completion:
     if not item.target:
         raise HeadcountError("the target is empty; it must be the text that should follow the prompt.")
     if item.choices and item.target not in item.choices:
-        raise HeadcountError(
-            f"the target {item.target!r} must be one of the choices, {', '.join(map(repr, item.choices))}."
-        )
+        choices = ", ".join(map(repr, item.choices))
+        raise HeadcountError(f"the target {item.target!r} must be one of the choices, {choices}.")
     front = tokens.encode(item.prompt) or ([] if tokens.start is None else [tokens.start])
     if not front:
         raise HeadcountError("the prompt is empty, and this tokenizer has no token that begins a text.")

@@ -7,15 +7,12 @@ Train and test share no verbs, no nouns and no people.
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache, partial
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from ..core.files import read_toml
 from .source import WORDS, Item, TwoSides
 
-_TABLES = read_toml(WORDS / "syntax.toml")
-ADJECTIVES, PLURALS = _TABLES["adjectives"].split(), _TABLES["plurals"]
 ITEMS_A_KIND = 50
 
 
@@ -31,9 +28,8 @@ class Noun(NamedTuple):
     plural: str
 
 
-@dataclass(frozen=True)
-class Words:
-    """All words there are, or those of one side."""
+class Words(NamedTuple):
+    """Those of one side."""
 
     verbs: Sequence[Verb]
     nouns: Sequence[Noun]
@@ -48,15 +44,14 @@ class Change(NamedTuple):
     after: str
 
 
-@cache
-def all_words() -> Words:
-    verbs = [Verb(*row.split(maxsplit=3)) for row in _TABLES["verbs"].strip().split(",")]
-    nouns, people = ([Noun(*row.split()) for row in _TABLES[name].split(",")] for name in ("nouns", "people"))
-    return Words(verbs, nouns, people)
+_TABLES = read_toml(WORDS / "syntax.toml")
+VERBS = [Verb(*row.split(maxsplit=3)) for row in _TABLES["verbs"].strip().split(",")]
+NOUNS, PEOPLE = ([Noun(*row.split()) for row in _TABLES[kind].split(",")] for kind in ("nouns", "people"))
+ADJECTIVES, PLURALS = _TABLES["adjectives"].split(), _TABLES["plurals"]
 
 
 def split_words(rng: random.Random) -> tuple[Words, Words]:
-    shuffled = [[*kind] for kind in vars(all_words()).values()]
+    shuffled: list[list[Any]] = [[*VERBS], [*NOUNS], [*PEOPLE]]
     for kind in shuffled:
         rng.shuffle(kind)
     return Words(*(kind[::2] for kind in shuffled)), Words(*(kind[1::2] for kind in shuffled))
