@@ -41,7 +41,7 @@ def built_in_questions(seed: int = 0) -> QuestionSet:
                 side += [Question(function, name, **draft) for draft in drafts]
         random.Random(f"{seed} {split}").shuffle(side)
         sides[split] = tuple(side)
-    return QuestionSet("built-in", **sides)
+    return QuestionSet("built-in", sides["train"], sides["validation"], sides["test"])
 
 
 @dataclass(frozen=True)
