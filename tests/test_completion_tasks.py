@@ -97,7 +97,7 @@ def test_half_of_the_subjects_in_agreement_are_plural_and_the_order_of_the_forms
         re.search(r"\((\w+)/\w+\)", item.prompt.split("\n")[-2])[1] in item.target.split() for item in items
     ]
     assert 0.44 < sum(first_is_right) / len(items) < 0.56
-    people = {person.plural for person in syntax.all_words().people}
+    people = {person.plural for person in syntax.PEOPLE}
     plurals = [item.target.split()[1] in people for item in items]
     assert 0.44 < sum(plurals) / len(items) < 0.56
 
@@ -158,12 +158,12 @@ def test_the_verb_agrees_with_the_subject_and_not_with_the_word_beside_it():
 
 
 def test_there_are_at_least_three_hundred_different_questions_and_answers():
-    entries = [entry for relation in commonsense.relations() for entry in commonsense.read_entries(relation)]
+    entries = [entry for relation in commonsense.RELATIONS for entry in commonsense.read_entries(relation)]
     assert len({entry.question for entry in entries}) == len(entries) >= 300
     assert len({(entry.group[0], entry.answer) for entry in entries}) == len(entries)
 
 
-@pytest.mark.parametrize("relation", commonsense.relations())
+@pytest.mark.parametrize("relation", commonsense.RELATIONS)
 def test_every_question_finds_three_wrong_answers_however_the_sides_fall(relation):
     entries = commonsense.read_entries(relation)
     largest = max(Counter(entry.group for entry in entries).values())
@@ -187,7 +187,7 @@ def test_sides_share_no_questions_and_no_answers_of_a_relation(seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_letter_is_that_of_the_answer_and_no_wrong_answer_is_of_its_group(seed):
-    entries = [entry for relation in commonsense.relations() for entry in commonsense.read_entries(relation)]
+    entries = [entry for relation in commonsense.RELATIONS for entry in commonsense.read_entries(relation)]
     by_question = {entry.question: entry for entry in entries}
     groups = {(entry.group[0], entry.answer): entry.group for entry in entries}
     for item in both_sides("commonsense", seed):
@@ -258,5 +258,5 @@ def test_pronouns_follow_the_name():
     for item in both_sides("math"):
         told = item.prompt.split("Problem: ")[-1].split("\n")[0]
         if name := re.match(r"(\w+) (has|is|reads|earns)", told):
-            wrong = {"she", "her"} if name[1] in arithmetic.all_words().boys else {"he", "him"}
+            wrong = {"she", "her"} if name[1] in arithmetic.BOYS else {"he", "him"}
             assert not wrong & set(re.findall(r"\w+", told.lower()))

@@ -1,6 +1,7 @@
 """Prompts with a target of any length: how they become tokens, what is measured of them, and what cannot be read."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,8 +14,7 @@ from headcount.meters import HeadMeter
 from headcount.meters.metrics import METRICS
 from headcount.tasks import TASKS
 from headcount.tasks.batches import collate
-from headcount.tasks.completions import Item, completion, draw_completions
-from headcount.tasks.source import Tokens
+from headcount.tasks.source import Item, Tokens, completion, draw_completions
 from tokenizers_for_tests import make_tokenizer
 
 
@@ -33,57 +33,58 @@ def tokens(model):
 
 
 def test_prompt_and_target_together_are_the_text_as_the_tokenizer_writes_it(model, tokens):
-    made = completion(Item("We saw Mary and", " Mary went home."), tokens, None)
+    made = completion(Item("We saw Mary and", " Mary went home."), tokens)
     assert list(made.prompt + made.target) == model.encode("We saw Mary and Mary went home.")
     assert made.ids == made.prompt + made.target[:-1]
 
 
 def test_an_empty_target_is_refused(tokens):
     with pytest.raises(hc.HeadcountError, match="the target is empty"):
-        completion(Item("We saw", ""), tokens, None)
+        completion(Item("We saw", ""), tokens)
 
 
 def test_a_target_that_tokenises_across_the_boundary_is_refused(tokens):
     with pytest.raises(hc.HeadcountError, match="tokenises across the boundary.*Move a space"):
-        completion(Item("We saw ", "Mary"), tokens, None)
+        completion(Item("We saw ", "Mary"), tokens)
 
 
 def test_what_is_longer_than_the_context_is_refused_with_both_lengths(tokens):
     item = Item("We saw Mary", " and Mary and Mary")
-    made = completion(item, tokens, None)
+    made = completion(item, tokens)
     prompt, target = len(made.prompt), len(made.target)
-    assert completion(item, tokens, prompt + target - 1) == made, "the target's last token need not be read"
+    enough = replace(tokens, limit=prompt + target - 1)
+    assert completion(item, enough) == made, "the target's last token need not be read"
     with pytest.raises(hc.HeadcountError, match=rf"\({prompt} and {target}\), but the model takes {prompt} at most"):
-        completion(item, tokens, prompt)
+        completion(item, replace(tokens, limit=prompt))
 
 
 def test_the_target_must_be_among_its_choices(tokens):
     with pytest.raises(hc.HeadcountError, match="must be one of the choices, ' B', ' C'"):
-        completion(Item("Answer:", " A", (" B", " C")), tokens, None)
+        completion(Item("Answer:", " A", (" B", " C")), tokens)
 
 
 @pytest.mark.parametrize("bos", [False, True])
 def test_an_empty_prompt_is_the_token_that_begins_a_text(bos):
     tokenizer = make_tokenizer("digits", bos)
-    tokens = Tokens(lambda text: tokenizer(text)["input_ids"])
-    made = completion(Item("", "We saw"), tokens, None, start=tokenizer.bos_token_id)
+    tokens = Tokens(lambda text: tokenizer(text)["input_ids"], start=tokenizer.bos_token_id)
+    made = completion(Item("", "We saw"), tokens)
     assert made.prompt == (tokenizer.bos_token_id,)
     assert tokenizer.decode(made.target) == "We saw"
 
 
 def test_an_empty_prompt_without_such_a_token_is_refused(tokens):
     with pytest.raises(hc.HeadcountError, match="the prompt is empty"):
-        completion(Item("", "We saw"), tokens, None)
+        completion(Item("", "We saw"), tokens)
 
 
 def test_items_that_cannot_be_read_are_left_out_and_too_few_are_an_error_with_the_number(tokens):
     items = [Item("We saw", " Mary"), Item("We saw ", "Mary"), Item("We saw", " John")]
-    train, test = draw_completions((items, items), tokens, 2, "t", None, None)
+    train, test = draw_completions((items, items), tokens, 2, "t")
     assert len(train) == len(test) == 2
     with pytest.raises(hc.HeadcountError, match="2 train and 2 test items.*Ask for n=4 or fewer"):
-        draw_completions((items, items), tokens, 3, "t", None, None)
+        draw_completions((items, items), tokens, 3, "t")
     with pytest.raises(hc.HeadcountError, match="is empty with this model: all 1 items.*boundary"):
-        draw_completions((items[1:2], items), tokens, 1, "t", None, None)
+        draw_completions((items[1:2], items), tokens, 1, "t")
 
 
 @pytest.mark.parametrize("name", [name for name, entry in TASKS.items() if entry.kind == "completions"])

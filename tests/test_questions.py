@@ -7,8 +7,7 @@ from itertools import combinations
 import pytest
 
 from headcount.tasks.questions import FUNCTIONS, questions
-from headcount.tasks.questions.built_in import all_templates
-from headcount.tasks.questions.templates import SPLITS, Story, all_words, number_word, pool
+from headcount.tasks.questions.built_in import SPLITS, Story, all_templates, all_words, number_word, pool
 
 TEMPLATES = all_templates()
 WORDS, WORDS_OF_ONE_SPLIT = all_words()["dealt-out"], all_words()["of-one-split"]

@@ -6,66 +6,43 @@ share no stories, no names and no things.
 """
 
 import random
-import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
 from operator import add, floordiv, mul, sub
-from pathlib import Path
+from typing import NamedTuple
 
-from .completions import Item
+from ..core.files import read_toml
+from .source import WORDS, Item, TwoSides
 
 SMALL, MIDDLING, BIG = range(2, 10), range(10, 41), range(50, 100)
 RESULTS = range(2, 200)
 OPERATIONS = {"+": add, "-": sub, "*": mul, "/": floordiv}
-
 ITEMS_A_STORY = 16
 
+_TABLES = read_toml(WORDS / "arithmetic.toml")
+BOYS, GIRLS, THINGS = (_TABLES[kind].split() for kind in ("boys", "girls", "things"))
+STORIES = [(steps, story) for steps, stories in _TABLES["stories"].items() for story in stories]
 
-@dataclass(frozen=True)
-class Words:
-    """What problems are told with: all there is, or what one side has."""
 
-    stories: Sequence[tuple[str, str]]
-    """Steps and story."""
+class Words(NamedTuple):
+    """What the problems of one side are told with."""
+
+    stories: Sequence[tuple[str, str]]  # steps and story
     names: Sequence[str]
     things: Sequence[str]
-    boys: Sequence[str]
-    """The names that "he" stands for, those of the other side too."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     story: str
     text: str
     solution: str
     steps: int
 
 
-@dataclass(frozen=True)
-class Math:
-    title: str = "Math"
-
-    def items(self, rng: random.Random) -> tuple[list[Item], list[Item]]:
-        train, test = split_words(rng)
-        return _side(train, rng), _side(test, rng)
-
-
-@cache
-def all_words() -> Words:
-    tables = tomllib.loads((Path(__file__).parent / "words" / "arithmetic.toml").read_text("utf-8"))
-    boys, girls, things = (tables[name].split() for name in ("boys", "girls", "things"))
-    stories = [(steps, story) for steps, stories in tables["stories"].items() for story in stories]
-    return Words(stories, boys + girls, things, boys)
-
-
 def split_words(rng: random.Random) -> tuple[Words, Words]:
     """All words shuffled and cut in two. Either side gets half of the stories of one, of two and of three steps."""
-    words = all_words()
-    names, things = (rng.sample(those, len(those)) for those in (words.names, words.things))
-    stories = sorted(rng.sample(words.stories, len(words.stories)), key=lambda story: story[0].count(","))
-    one = Words(stories[::2], names[::2], things[::2], words.boys)
-    return one, Words(stories[1::2], names[1::2], things[1::2], words.boys)
+    names, things, stories = (rng.sample(those, len(those)) for those in (BOYS + GIRLS, THINGS, STORIES))
+    stories.sort(key=lambda story: story[0].count(","))
+    return Words(stories[::2], names[::2], things[::2]), Words(stories[1::2], names[1::2], things[1::2])
 
 
 def _side(words: Words, rng: random.Random) -> list[Item]:
@@ -88,7 +65,10 @@ def _problems(steps: str, story: str, words: Words, rng: random.Random) -> list[
         numbers = dict(zip("abcdpqs", drawn, strict=True))
         solution = solve(steps, numbers)
         if solution is not None:
-            text = _tell(story, numbers, words, rng)
+            name, friend = rng.sample(words.names, 2)
+            he, him = ("he", "him") if name in BOYS else ("she", "her")
+            people = {"name": name, "friend": friend, "he": he, "He": he.capitalize(), "him": him}
+            text = story.format(things=rng.choice(words.things), **people, **numbers)
             found[text] = Problem(story, text, solution, steps.count(",") + 1)
     return list(found.values())
 
@@ -107,11 +87,4 @@ def solve(steps: str, numbers: dict[str, int]) -> str | None:
     return "".join(sentences) + f" The answer is {result}."
 
 
-def _tell(story: str, numbers: dict[str, int], words: Words, rng: random.Random) -> str:
-    name, friend = rng.sample(words.names, 2)
-    he, him = ("he", "him") if name in words.boys else ("she", "her")
-    things = rng.choice(words.things)
-    return story.format(name=name, friend=friend, he=he, He=he.capitalize(), him=him, things=things, **numbers)
-
-
-math = Math()
+math = TwoSides("Math", split_words, _side)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..core.errors import HeadcountError
-from .examples import Completion, Example, Pair
+from .examples import Example, Pair, first_difference
 
 
 @dataclass(frozen=True)
@@ -15,22 +15,14 @@ class Batch:
     """Examples padded on the right, and the spots at which something is predicted: one a pair, one for each target
     token of a completion."""
 
-    clean: Tensor
-    """Token ids, [row, position]."""
-    other: Tensor | None
-    """Token ids of the counterfactual prompts, [row, position]."""
-    last: Tensor
-    """Position of the last prompt token, [row]."""
-    end: Tensor
-    """Position of the last real token, [row]; behind the prompt where a target has several tokens."""
-    rows: Tensor
-    """The row of each spot, [spot]."""
-    spots: Tensor
-    """The position of each spot, [spot]."""
-    answers: Tensor
-    """Ids of the right next tokens, [spot, answer], filled up with -1."""
-    wrongs: Tensor
-    """Ids of the wrong next tokens, [spot, wrong], filled up with -1."""
+    clean: Tensor  # token ids, [row, position]
+    other: Tensor | None  # those of the counterfactual prompts, [row, position]
+    last: Tensor  # position of the last prompt token, [row]
+    end: Tensor  # position of the last real token, [row]; behind the prompt where a target has several tokens
+    rows: Tensor  # the row of each spot, [spot]
+    spots: Tensor  # the position of each spot, [spot]
+    answers: Tensor  # ids of the right next tokens, [spot, answer], filled up with -1
+    wrongs: Tensor  # ids of the wrong next tokens, [spot, wrong], filled up with -1
 
     def __len__(self) -> int:
         return len(self.last)
@@ -66,15 +58,9 @@ class Batch:
         if times == 1:
             return self
         offsets = torch.arange(times, device=self.rows.device).repeat_interleave(len(self.rows)) * len(self)
-
-        def again(tensor: Tensor) -> Tensor:
-            return tensor.repeat(times, *[1] * (tensor.dim() - 1))
-
-        return Batch(
-            clean=again(self.clean), other=None if self.other is None else again(self.other), last=again(self.last),
-            end=again(self.end), rows=again(self.rows) + offsets, spots=again(self.spots),
-            answers=again(self.answers), wrongs=again(self.wrongs),
-        )  # fmt: skip
+        tensors = {name: tensor for name, tensor in vars(self).items() if tensor is not None}
+        again = {name: tensor.repeat(times, *[1] * (tensor.dim() - 1)) for name, tensor in tensors.items()}
+        return replace(self, **{**again, "rows": again["rows"] + offsets})
 
     def among_listed(self) -> tuple[Tensor, "Batch"]:
         """All right and wrong tokens of the batch, and the batch with places among them in the place of token ids."""
@@ -87,18 +73,20 @@ class Batch:
 
 def collate(examples: Sequence[Example], device: torch.device) -> Batch:
     """All pairs or all completions."""
-    last = [_prompt_length(example) - 1 for example in examples]
-    spots = [(row, last[row] + step) for row, example in enumerate(examples) for step in range(_answer_length(example))]
+    asked = [example.asked for example in examples]
+    end = [len(example.ids) - 1 for example in examples]
+    last = [final + 1 - len(each) for final, each in zip(end, asked, strict=True)]
+    spots = [(row, last[row] + step) for row, each in enumerate(asked) for step in range(len(each))]
     others = [example.corrupt for example in examples if isinstance(example, Pair)]
     return Batch(
         clean=_padded([example.ids for example in examples], 0, device),
         other=_padded(others, 0, device) if len(others) == len(examples) else None,
         last=torch.tensor(last, device=device),
-        end=torch.tensor([len(example.ids) - 1 for example in examples], device=device),
+        end=torch.tensor(end, device=device),
         rows=torch.tensor([row for row, _ in spots], device=device),
         spots=torch.tensor([spot for _, spot in spots], device=device),
-        answers=_padded([answers for example in examples for answers in _answers(example)], -1, device),
-        wrongs=_padded([wrongs for example in examples for wrongs in _wrongs(example)], -1, device),
+        answers=_padded([answers for each in asked for answers, _ in each], -1, device),
+        wrongs=_padded([wrongs for each in asked for _, wrongs in each], -1, device),
     )
 
 
@@ -110,8 +98,7 @@ def batches(examples: Sequence[Example], device: torch.device, max_tokens: int) 
     """
     waiting: list[int] = []
     width = 0
-    order = sorted(range(len(examples)), key=lambda i: (len(examples[i].ids), _first_difference(examples[i])))
-    for index in order:
+    for index in sorted(range(len(examples)), key=lambda i: _shape(examples[i])):
         length = len(examples[index].ids)
         full = length * (len(waiting) + 1) > max_tokens
         worth_running = length > width and width * len(waiting) >= max_tokens // 8
@@ -124,33 +111,9 @@ def batches(examples: Sequence[Example], device: torch.device, max_tokens: int) 
         yield waiting, collate([examples[i] for i in waiting], device)
 
 
-def _prompt_length(example: Example) -> int:
-    return len(example.clean) if isinstance(example, Pair) else len(example.prompt)
-
-
-def _answer_length(example: Example) -> int:
-    return 1 if isinstance(example, Pair) else len(example.target)
-
-
-def _answers(example: Example) -> list[tuple[int, ...]]:
-    """The right tokens at each spot."""
-    return [example.answers] if isinstance(example, Pair) else [(token,) for token in example.target]
-
-
-def _wrongs(example: Example) -> list[tuple[int, ...]]:
-    """The wrong tokens at each spot; of a completion, the other choices where all of them are one token."""
-    if isinstance(example, Pair):
-        return [example.wrongs]
-    if example.has_long_choices:
-        return [()] * len(example.target)
-    return [tuple(choice[0] for choice in example.others)] * len(example.target)
-
-
-def _first_difference(example: Example) -> int:
-    if isinstance(example, Completion):
-        return 0
-    both = zip(example.clean, example.corrupt, strict=True)
-    return next((i for i, (clean, corrupt) in enumerate(both) if clean != corrupt), len(example.clean))
+def _shape(example: Example) -> tuple[int, int]:
+    """Tokens, and where the two prompts of a pair begin to differ."""
+    return len(example.ids), first_difference(example.clean, example.corrupt) if isinstance(example, Pair) else 0
 
 
 def _padded(rows: Sequence[Sequence[int]], filler: int, device: torch.device) -> Tensor:

@@ -6,43 +6,26 @@ in front. Train and test share no questions, and no answers within a relation.
 """
 
 import random
-import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from typing import NamedTuple
 
-from .completions import Item
+from ..core.files import read_toml
+from .source import WORDS, Item, TwoSides, lettered
 
 LETTERS = "ABCD"
+RELATIONS: dict[str, str] = read_toml(WORDS / "commonsense.toml")
+"""Question -> table of things and answers."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     question: str
     answer: str
-    group: tuple[str, int]
-    """The relation, and the number of the group in its table."""
-
-
-@dataclass(frozen=True)
-class CommonSense:
-    title: str = "Common Sense"
-
-    def items(self, rng: random.Random) -> tuple[list[Item], list[Item]]:
-        train, test = split_entries(rng)
-        return _side(train, rng), _side(test, rng)
-
-
-@cache
-def relations() -> dict[str, str]:
-    """Question -> table of things and answers."""
-    return tomllib.loads((Path(__file__).parent / "words" / "commonsense.toml").read_text("utf-8"))
+    group: tuple[str, int]  # the relation, and the number of the group in its table
 
 
 def read_entries(relation: str) -> list[Entry]:
     entries = []
-    for number, group in enumerate(relations()[relation].split(";")):
+    for number, group in enumerate(RELATIONS[relation].split(";")):
         for row in group.split(","):
             thing, answer = " ".join(row.split()).split(": ")
             entries.append(Entry(relation.format(thing), answer, (relation, number)))
@@ -52,21 +35,12 @@ def read_entries(relation: str) -> list[Entry]:
 def split_entries(rng: random.Random) -> tuple[list[Entry], list[Entry]]:
     """Every relation shuffled and cut in two."""
     train, test = [], []
-    for relation in relations():
+    for relation in RELATIONS:
         entries = read_entries(relation)
         rng.shuffle(entries)
         train += entries[::2]
         test += entries[1::2]
     return train, test
-
-
-def options(entry: Entry, side: Sequence[Entry], rng: random.Random) -> list[str]:
-    """The right answer and three wrong ones in random order."""
-    relation = entry.group[0]
-    wrong = [other.answer for other in side if other.group[0] == relation and other.group != entry.group]
-    four = [entry.answer, *rng.sample(wrong, 3)]
-    rng.shuffle(four)
-    return four
 
 
 def _side(entries: Sequence[Entry], rng: random.Random) -> list[Item]:
@@ -80,10 +54,12 @@ def _side(entries: Sequence[Entry], rng: random.Random) -> list[Item]:
 
 
 def _ask(entry: Entry, side: Sequence[Entry], rng: random.Random) -> tuple[str, str]:
-    """The question with its lettered answers, and the right letter."""
-    four = options(entry, side, rng)
-    lines = [f"{letter}. {answer}" for letter, answer in zip(LETTERS, four, strict=True)]
-    return "\n".join([f"Question: {entry.question}", *lines, "Answer:"]), LETTERS[four.index(entry.answer)]
+    """The question with the right answer and three wrong ones in random order, and the right letter."""
+    relation = entry.group[0]
+    wrong = [other.answer for other in side if other.group[0] == relation and other.group != entry.group]
+    four = [entry.answer, *rng.sample(wrong, 3)]
+    rng.shuffle(four)
+    return lettered(entry.question, four), LETTERS[four.index(entry.answer)]
 
 
-commonsense = CommonSense()
+commonsense = TwoSides("Common Sense", split_entries, _side)

@@ -9,6 +9,8 @@ from ..core.keys import digest
 from ..core.provenance import Facts
 
 Split = Literal["train", "test"]
+Asked = tuple[tuple[int, ...], tuple[int, ...]]
+"""The right and the wrong tokens at a spot where something is predicted; an example's last spot ends what is read."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,10 @@ class Pair:
     def ids(self) -> tuple[int, ...]:
         """What a run reads."""
         return self.clean
+
+    @property
+    def asked(self) -> list[Asked]:
+        return [(self.answers, self.wrongs)]
 
     def facts(self) -> list[object]:
         """What a result depends on."""
@@ -67,6 +73,12 @@ class Completion:
     def has_long_choices(self) -> bool:
         """True where choices can only be compared by reading each of them."""
         return bool(self.others) and any(len(choice) > 1 for choice in (self.target, *self.others))
+
+    @property
+    def asked(self) -> list[Asked]:
+        """Every token of the target; wrong are the other choices, where all of them are one token."""
+        wrongs = () if self.has_long_choices else tuple(choice[0] for choice in self.others)
+        return [((token,), wrongs) for token in self.target]
 
     def facts(self) -> list[object]:
         return [self.prompt, self.target, self.others]
@@ -102,7 +114,6 @@ class Task:
 
     @property
     def has_pairs(self) -> bool:
-        """True where every prompt has its counterfactual."""
         return all(isinstance(example, Pair) for side in self.sides for example in side)
 
     def split(self, name: Split) -> Examples:
@@ -121,3 +132,9 @@ def pairs_only(examples: Sequence[Example], what: str) -> tuple[Pair, ...]:
             " Use a task of pairs such as ioi; or, for heads, the fill zero or mean (--fill zero) or another method."
         )
     return found
+
+
+def first_difference(one: Sequence[object], other: Sequence[object]) -> int:
+    """How many entries two lists begin with alike."""
+    both = zip(one, other, strict=False)
+    return next((place for place, (a, b) in enumerate(both) if a != b), min(len(one), len(other)))

@@ -10,41 +10,25 @@ digits. In the last two the token that holds the start year's own decade is neit
 
 import random
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..core.errors import HeadcountError
-from .source import Draft, Tokens, halves
+from ..core.files import read_toml
+from .examples import first_difference
+from .source import WORDS, Draft, Tokens, halves
 
-NOUNS = """
-war siege strike famine drought epidemic voyage journey expedition reign rebellion revolt campaign trial project study
-dispute conflict feud truce alliance treaty occupation blockade construction excavation experiment survey marriage
-partnership festival exhibition tournament investigation negotiation boycott crisis depression recession boom exile
-imprisonment restoration renovation apprenticeship regency plague pilgrimage quarrel migration embargo monopoly lease
-contract crusade debate programme tour mission movement uprising invasion
-""".split()
-
-TEMPLATES = (
-    "The {noun} lasted from the year {start} to the year",
-    "The {noun} began in the year {start} and ended in the year",
-    "People say that the {noun} went on from the year {start} until the year",
-    "According to the book, the {noun} started in the year {start} and was over by the year",
-    "The {noun}, which began in the year {start}, came to an end in the year",
-    "There was a {noun} between the year {start} and the year",
-)
+_WORDS = read_toml(WORDS / "greater-than.toml")
+NOUNS, TEMPLATES = _WORDS["nouns"].split(), _WORDS["templates"]
 CENTURIES = tuple(range(11, 18))
-CORRUPT_ENDING = "01"
+CORRUPT_ENDING = 1
 
 
-@dataclass(frozen=True)
-class Century:
+class Century(NamedTuple):
     """How one tokenizer continues '... the year' within one century."""
 
     digits: str
-    shown: tuple[int, ...]
-    """Tokens that the prompt still shows after '... the year'."""
-    next_of: dict[int, int]
-    """Ending (0 to 99) -> the token that comes next; only endings that are split in the regular way."""
+    shown: tuple[int, ...]  # tokens that the prompt still shows after '... the year'
+    next_of: dict[int, int]  # ending (0 to 99) -> the token that comes next; only endings split in the regular way
 
     def answers(self, start: int) -> tuple[list[int], list[int]]:
         """Tokens of later and of not later endings. A token that stands for several endings, the start among them,
@@ -57,17 +41,15 @@ class Century:
         return later, not_later
 
 
-@dataclass(frozen=True)
-class Pool:
+class Pool(NamedTuple):
     nouns: list[str]
     years: list[tuple[Century, int]]
     tokens: Tokens
 
 
-@dataclass(frozen=True)
 class GreaterThan:
-    title: str = "Greater Than"
-    metric: str = "prob_diff"
+    title = "Greater Than"
+    metric = "prob_diff"
 
     def pools(self, tokens: Tokens, rng: random.Random) -> tuple[Pool, Pool]:
         centuries = [century for digits in CENTURIES if (century := _read_century(tokens, str(digits)))]
@@ -87,11 +69,9 @@ class GreaterThan:
         article = template.replace("a {noun}", "an {noun}") if noun[0] in "aeiou" else template
         later, not_later = century.answers(start)
 
-        def prompt(ending: str) -> list[int]:
-            text = article.format(noun=noun, start=century.digits + ending)
-            return [*pool.tokens.encode(text), *century.shown]
-
-        return Draft(prompt(f"{start:02d}"), prompt(CORRUPT_ENDING), later, not_later)
+        texts = (article.format(noun=noun, start=f"{century.digits}{ending:02d}") for ending in (start, CORRUPT_ENDING))
+        clean, corrupt = ([*pool.tokens.encode(text), *century.shown] for text in texts)
+        return Draft(clean, corrupt, later, not_later)
 
 
 def _read_century(tokens: Tokens, digits: str) -> Century | None:
@@ -99,8 +79,12 @@ def _read_century(tokens: Tokens, digits: str) -> Century | None:
     before = "It was over by the year"
     splits = {ending: tokens.after(before, f" {digits}{ending:02d}") for ending in range(100)}
     known = {ending: split for ending, split in splits.items() if split}
-    # The prompt shows the century where the tokenizer has it as tokens of its own, else what all years have in common.
-    for shown in (tokens.after(before, f" {digits}"), _common_start(list(known.values()))):
+    if not known:
+        return None
+    # The prompt shows the century where the tokenizer has it as tokens of its own, else what all years have in common,
+    # which the first and the last of them in order decide.
+    first, last = min(known.values()), max(known.values())
+    for shown in (tokens.after(before, f" {digits}"), first[: first_difference(first, last)]):
         if shown is None:
             continue
         regular = {ending: split for ending, split in known.items() if split[: len(shown)] == shown}
@@ -110,25 +94,11 @@ def _read_century(tokens: Tokens, digits: str) -> Century | None:
     return None
 
 
-def _common_start(splits: Sequence[list[int]]) -> list[int] | None:
-    """The tokens that every year of a century begins with: of the lists, the first and the last in order decide."""
-    if not splits:
-        return None
-    first, last = min(splits), max(splits)
-    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    return first[:length]
-
-
 def _usable_starts(century: Century, tokens: Tokens) -> list[int]:
     """Start years that leave something later and something not later, as long in tokens as the counterfactual."""
-    corrupt = tokens.encode(f"the year {century.digits}{CORRUPT_ENDING}")
-    return [
-        ending
-        for ending in century.next_of
-        if ending > int(CORRUPT_ENDING)
-        and all(century.answers(ending))
-        and len(tokens.encode(f"the year {century.digits}{ending:02d}")) == len(corrupt)
-    ]
+    years = {ending: tokens.encode(f"the year {century.digits}{ending:02d}") for ending in range(100)}
+    later = [ending for ending in century.next_of if ending > CORRUPT_ENDING and all(century.answers(ending))]
+    return [ending for ending in later if len(years[ending]) == len(years[CORRUPT_ENDING])]
 
 
 greater_than = GreaterThan()

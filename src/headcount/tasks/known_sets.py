@@ -16,17 +16,23 @@ do not say which subtask they are from: `_syntax_kind` tells it by their words, 
 
 import random
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
 from ..core.errors import HeadcountError, did_you_mean
-from .completions import Item
+from ..core.files import read_toml
+from .examples import first_difference
 from .records import Record, from_disk, from_hub
+from .source import Item, lettered
 
 Sides = tuple[list[Item], list[Item]]
+ItemOf = Callable[[Record, random.Random], Item]
+KindOf = Callable[[Item], str | None]
+
+_SETS = read_toml(Path(__file__).with_suffix(".toml"))
+KNOWN_SETS: dict[str, str] = {name: known["about"] for name, known in _SETS.items()}
 
 MOST_EXAMPLES = 10
 """Worked examples for one side and kind; fewer where there are fewer than a hundred items."""
@@ -38,32 +44,25 @@ def read_known_set(name: str, rng: random.Random) -> Sides:
     if base not in _SETS:
         raise HeadcountError(f"There is no known set {base!r}.{did_you_mean(base, _SETS)}")
     known = _SETS[base]
-    if _is_path(base, place):
+    # What stands after the colon is a file or folder: always, but for the names of BLiMP's parts.
+    if place and (base != "blimp" or Path(place).exists() or not place.isidentifier()):
         splits = from_disk(base, Path(place))
     else:
-        splits = from_hub(base, known.hub, known.configs, known.splits, place)
-    items = {split: _items(name, records, known, rng) for split, records in splits.items()}
-    sides = _share_out(items, known, rng)
-    if known.kind is not None:
-        sides = _with_example(sides[0], known.kind, rng), _with_example(sides[1], known.kind, rng)
-    if not (sides[0] and sides[1]):
+        splits = from_hub(base, known["hub"], known["configs"], known["splits"], place)
+    items = {split: _items(name, records, rng) for split, records in splits.items()}
+    train, test = _share_out(items, known["splits"], rng)
+    if (kind_of := _READERS[base][1]) is not None:
+        train, test = _with_example(train, kind_of, rng), _with_example(test, kind_of, rng)
+    if not (train and test):
         raise HeadcountError(
             f"The set {name} must give at least one train and one test item, but of {sum(map(len, items.values()))}"
-            f" records it gives {len(sides[0])} and {len(sides[1])} (worked examples are kept out). Give more records."
+            f" records it gives {len(train)} and {len(test)} (worked examples are kept out). Give more records."
         )
-    return sides
-
-
-def _is_path(base: str, place: str) -> bool:
-    """Whether what stands after the colon is a file or folder: always, but for the names of BLiMP's parts."""
-    return bool(place) and (base != "blimp" or Path(place).exists() or not place.isidentifier())
+    return train, test
 
 
 def is_known_set(name: str) -> bool:
     return name.partition(":")[0] in _SETS
-
-
-# What a record of each set becomes.
 
 
 def _commonsense_qa(record: Record, rng: random.Random) -> Item:
@@ -76,14 +75,9 @@ def _commonsense_qa(record: Record, rng: random.Random) -> Item:
         )
     options = list(zip(labels, texts, strict=True))
     rng.shuffle(options)
-    lettered = list(zip(ascii_uppercase, options, strict=False))
-    lines = [f"{letter}. {text}" for letter, (_, text) in lettered]
-    right = next(letter for letter, (label, _) in lettered if label == answer)
-    return Item(
-        "\n".join([f"Question: {_field(record, 'question', str).strip()}", *lines, "Answer:"]),
-        f" {right}",
-        tuple(f" {letter}" for letter, _ in lettered),
-    )
+    prompt = lettered(_field(record, "question", str).strip(), [text for _, text in options])
+    letters = tuple(f" {letter}" for letter in ascii_uppercase[: len(options)])
+    return Item(prompt, letters[[label for label, _ in options].index(answer)], letters)
 
 
 def _gsm8k(record: Record, rng: random.Random) -> Item:
@@ -91,9 +85,8 @@ def _gsm8k(record: Record, rng: random.Random) -> Item:
     solution, mark, number = worked.rpartition("#### ")
     if not mark:
         raise HeadcountError("'answer' must end with a line '#### N', where N is the result; this one does not.")
-    return Item(
-        f"Problem: {_field(record, 'question', str).strip()}\nSolution:", f" {solution}The answer is {number.strip()}."
-    )
+    prompt = f"Problem: {_field(record, 'question', str).strip()}\nSolution:"
+    return Item(prompt, f" {solution}The answer is {number.strip()}.")
 
 
 def _bigbench(record: Record, rng: random.Random) -> Item:
@@ -108,9 +101,7 @@ def _bigbench(record: Record, rng: random.Random) -> Item:
 
 def _blimp(record: Record, rng: random.Random) -> Item:
     good, bad = (_field(record, f"sentence_{side}", str).split(" ") for side in ("good", "bad"))
-    same = 0
-    while same < min(len(good), len(bad)) - 1 and good[same] == bad[same]:
-        same += 1
+    same = min(first_difference(good, bad), len(good) - 1, len(bad) - 1)
     space = " " if same else ""
     rests = tuple(space + " ".join(words[same:]) for words in (good, bad))
     return Item(" ".join(good[:same]), rests[0], rests)
@@ -145,75 +136,31 @@ def _syntax_kind(item: Item) -> str | None:
     return "plural" if one_word else "pronoun replacement"
 
 
-@dataclass(frozen=True)
-class _Set:
-    about: str
-    hub: str
-    configs: tuple[str, ...]
-    """None given: the one the user names, or all that the hub has."""
-    splits: tuple[str, ...]
-    """Train and test, or one to share out."""
-    item: Callable[[Record, random.Random], Item]
-    kind: Callable[[Item], str | None] | None = None
-    """Items of one kind have worked examples of that kind; None: this set has no worked examples."""
-
-
-_SETS = {
-    "commonsense-qa": _Set(
-        "CommonsenseQA: questions of common sense with five lettered answers.",
-        "tau/commonsense_qa",
-        ("default",),
-        ("train", "validation"),
-        _commonsense_qa,
-        lambda item: "question",
-    ),
-    "gsm8k": _Set(
-        "GSM8K: school mathematics in words; the response is the whole worked solution.",
-        "openai/gsm8k",
-        ("main",),
-        ("train", "test"),
-        _gsm8k,
-        lambda item: "problem",
-    ),
-    "bigbench-syntax": _Set(
-        "BIG-bench tasks of English syntax: past tense, plural, pronouns, questions, negation, tense.",
-        "hails/bigbench",
-        ("linguistic_mappings_zero_shot", "tense_zero_shot"),
-        ("train", "validation"),
-        _bigbench,
-        _syntax_kind,
-    ),
-    "blimp": _Set(
-        "BLiMP: pairs of sentences, one of them grammatical; blimp:SUBSET for one of its 67 parts.",
-        "nyu-mll/blimp",
-        (),
-        ("train",),
-        _blimp,
-    ),
+_READERS: dict[str, tuple[ItemOf, KindOf | None]] = {
+    "commonsense-qa": (_commonsense_qa, lambda item: "question"),
+    "gsm8k": (_gsm8k, lambda item: "problem"),
+    "bigbench-syntax": (_bigbench, _syntax_kind),
+    "blimp": (_blimp, None),
 }
-
-KNOWN_SETS: dict[str, str] = {name: known.about for name, known in _SETS.items()}
-
-
-# From records to two sides.
+"""How to read a record of each set, and the kind of an item: items of one kind have worked examples of that kind."""
 
 
-def _items(name: str, records: Iterable[Record], known: _Set, rng: random.Random) -> list[Item]:
+def _items(name: str, records: Iterable[Record], rng: random.Random) -> list[Item]:
+    read, kind_of = _READERS[name.partition(":")[0]]
     items = []
     for number, record in enumerate(records, start=1):
         try:
-            items.append(known.item(record, rng))
+            items.append(read(record, rng))
         except HeadcountError as error:
             raise HeadcountError(f"{name}, record {number}: {error}") from error
-    return [item for item in items if known.kind is None or known.kind(item) is not None]
+    return [item for item in items if kind_of is None or kind_of(item) is not None]
 
 
-def _share_out(items: dict[str, list[Item]], known: _Set, rng: random.Random) -> Sides:
+def _share_out(items: dict[str, list[Item]], splits: Sequence[str], rng: random.Random) -> Sides:
     """The set's own two sides where it has them, else all at random 1:1; an item that comes twice is kept once."""
-    if len(known.splits) == 2 and items.keys() >= set(known.splits):
-        train, test = (list(dict.fromkeys(items[split])) for split in known.splits)
-        seen = set(train)
-        test = [item for item in test if item not in seen]
+    if len(splits) == 2 and items.keys() >= set(splits):
+        seen, others = (dict.fromkeys(items[split]) for split in splits)
+        train, test = list(seen), [item for item in others if item not in seen]
         rng.shuffle(train)
         rng.shuffle(test)
         return train, test
@@ -222,7 +169,7 @@ def _share_out(items: dict[str, list[Item]], known: _Set, rng: random.Random) ->
     return everything[::2], everything[1::2]
 
 
-def _with_example(items: list[Item], kind_of: Callable[[Item], str | None], rng: random.Random) -> list[Item]:
+def _with_example(items: list[Item], kind_of: KindOf, rng: random.Random) -> list[Item]:
     by_kind: dict[str | None, list[Item]] = {}
     for item in items:
         by_kind.setdefault(kind_of(item), []).append(item)
@@ -230,9 +177,8 @@ def _with_example(items: list[Item], kind_of: Callable[[Item], str | None], rng:
     for alike in by_kind.values():
         shortest = sorted(alike, key=lambda item: len(item.prompt) + len(item.target))
         examples = shortest[: min(max(len(alike) // 10, 1), MOST_EXAMPLES)]
-        held_out = set(examples)
         for item in alike:
-            if item not in held_out:
+            if item not in examples:
                 shown = rng.choice(examples)
                 ready.append(Item(f"{shown.prompt}{shown.target}\n{item.prompt}", item.target, item.choices))
     rng.shuffle(ready)

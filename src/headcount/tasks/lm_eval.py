@@ -10,14 +10,14 @@ examples in front, are left out.
 """
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import HeadcountError
-from .completions import Item
 from .records import hub_or_cache
+from .source import Item
 
 PREFIX = "lm-eval:"
 MOST_RECORDS = 10_000
@@ -26,11 +26,8 @@ MOST_RECORDS = 10_000
 
 def read_lm_eval(name: str, rng: random.Random) -> tuple[list[Item], list[Item]]:
     """Train and test items of a task, in random order. The same state of `rng` gives the same items."""
-    train: list[Item] = []
-    test: list[Item] = []
-    for task in _load(name.removeprefix(PREFIX)):
-        for side, items in zip((train, test), _read_task(task, rng), strict=True):
-            side.extend(items)
+    read = [_read_task(task, rng) for task in _load(name.removeprefix(PREFIX))]
+    train, test = ([item for sides in read for item in sides[side]] for side in (0, 1))
     if not (train and test):
         raise HeadcountError(
             f"The task {name} must give at least one train and one test item, but it gives {len(train)} and"
@@ -61,8 +58,12 @@ def _load(name: str) -> list[Any]:
             names = [known for known, entry in manager.task_index.items() if entry.yaml_path == path]
         else:
             names = [name] if name in manager.all_tasks else []
-        if not names:
-            raise HeadcountError(f"lm-evaluation-harness finds no task {name!r}.{_nearest(name, manager.all_tasks)}")
+        if not names:  # not `did_you_mean`, which would list all of the harness' ten thousand names
+            nearest = get_close_matches(name, manager.all_tasks, n=3, cutoff=0.5)
+            hint = f" Did you mean {' or '.join(map(repr, nearest))}?" if nearest else ""
+            raise HeadcountError(
+                f"lm-evaluation-harness finds no task {name!r}.{hint} `lm-eval ls tasks` lists them all."
+            )
         with hub_or_cache(datasets):
             return list(manager.load(names)["tasks"].values())
     except HeadcountError:
@@ -78,8 +79,9 @@ def _read_task(task: Any, rng: random.Random) -> tuple[list[Item], list[Item]]:
     _require_supported(task)
     task.set_fewshot_seed(rng.randrange(2**32))
     try:
-        test = list(task.eval_docs)
-        train = list(task.training_docs()) if _has_own_training(task) else []
+        config, test = task.config, list(task.eval_docs)
+        own_training = config.training_split != (config.test_split or config.validation_split)
+        train = list(task.training_docs()) if task.has_training_docs() and own_training else []
         if not train:
             rng.shuffle(test)
             train, test = test[::2], test[1::2]
@@ -105,16 +107,9 @@ def _require_supported(task: Any) -> None:
         )
 
 
-def _has_own_training(task: Any) -> bool:
-    config = task.config
-    return bool(task.has_training_docs()) and config.training_split != (config.test_split or config.validation_split)
-
-
 def _items(task: Any, records: Sequence[dict[str, Any]], rng: random.Random) -> list[Item]:
-    if len(records) > MOST_RECORDS:
-        records = rng.sample(records, MOST_RECORDS)
-    read = (_item(task, record) for record in records)
-    return [item for item in read if item is not None]
+    few = rng.sample(records, MOST_RECORDS) if len(records) > MOST_RECORDS else records
+    return [item for record in few if (item := _item(task, record)) is not None]
 
 
 def _item(task: Any, record: dict[str, Any]) -> Item | None:
@@ -144,13 +139,6 @@ def _answer(target: Any, choices: Sequence[str]) -> str | None:
     if isinstance(target, int):
         return choices[target] if 0 <= target < len(choices) else None
     return target if target in choices else None
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    """Not `did_you_mean`, which would list all of the harness' ten thousand names."""
-    nearest = get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f" Did you mean {' or '.join(map(repr, nearest))}?" if nearest else ""
-    return f"{hint} `lm-eval ls tasks` lists them all."
 
 
 def _reason(error: Exception) -> str:

@@ -11,12 +11,13 @@ from typing import Any
 from ..core.errors import HeadcountError
 
 Record = Mapping[str, Any]
+Splits = dict[str, Iterable[Record]]
 
 HUB_SECONDS = 5.0
 """How long the hub may take to answer at all. `datasets` itself would try again for a minute."""
 
 
-def from_disk(base: str, path: Path) -> dict[str, Iterable[Record]]:
+def from_disk(base: str, path: Path) -> Splits:
     readers = {".json": _read_json, ".jsonl": _read_json, ".csv": _read_csv, ".parquet": _read_parquet}
     if not path.exists():
         raise HeadcountError(f"The set {base}:{path} is to be read from {path}, which does not exist. Check the path.")
@@ -35,13 +36,12 @@ def from_disk(base: str, path: Path) -> dict[str, Iterable[Record]]:
 def _read_json(path: Path) -> list[Record]:
     """A list of records, or one record a line."""
     text = path.read_text(encoding="utf-8-sig").strip()
-    records = (
-        json.loads(text) if text.startswith("[") else [json.loads(line) for line in text.split("\n") if line.strip()]
-    )
+    lines = (line for line in text.split("\n") if line.strip())
+    records: list[Record] = json.loads(text) if text.startswith("[") else [json.loads(line) for line in lines]
     for number, record in enumerate(records, start=1):
         if not isinstance(record, dict):
             raise ValueError(f"record {number} must be a JSON object; this is a {type(record).__name__}.")
-    return list(records)
+    return records
 
 
 def _read_csv(path: Path) -> list[Record]:
@@ -64,7 +64,7 @@ def _read_parquet(path: Path) -> list[Record]:
     return list(parquet.ParquetFile(path).read().to_pylist())
 
 
-def _read_folder(path: Path) -> dict[str, Iterable[Record]]:
+def _read_folder(path: Path) -> Splits:
     datasets = _library()
     try:
         saved = datasets.load_from_disk(str(path))
@@ -75,22 +75,19 @@ def _read_folder(path: Path) -> dict[str, Iterable[Record]]:
     return dict(saved) if isinstance(saved, datasets.DatasetDict) else {"all": saved}
 
 
-def from_hub(
-    base: str, hub: str, configs: Sequence[str], wanted_splits: Sequence[str], config: str
-) -> dict[str, Iterable[Record]]:
+def from_hub(base: str, hub: str, configs: Sequence[str], wanted: Sequence[str], config: str) -> Splits:
     """All splits that are wanted, of the configs named; of the one that the user names, or of all, where none are."""
     datasets = _library()
-    splits: dict[str, list[Record]] = {split: [] for split in wanted_splits}
+    splits: dict[str, list[Record]] = {split: [] for split in wanted}
     try:
         with hub_or_cache(datasets):
-            parts = configs or ([config] if config else datasets.get_dataset_config_names(hub))
-            for part in parts:
+            for part in configs or ([config] if config else datasets.get_dataset_config_names(hub)):
                 for split, records in splits.items():
                     records.extend(datasets.load_dataset(hub, part, split=split))
     except Exception as error:  # of datasets, huggingface_hub, its HTTP client or pyarrow: no common class
-        wanted = f"{hub} ({config})" if config else hub
+        named = f"{hub} ({config})" if config else hub
         raise HeadcountError(
-            f"The set {base} is {wanted} on the Hugging Face hub, which cannot be read: {_first_line(error)}"
+            f"The set {base} is {named} on the Hugging Face hub, which cannot be read: {_first_line(error)}"
             f" Check the name and the network, or give a file that you have: {base}:path/to/file.jsonl"
         ) from error
     return dict(splits)

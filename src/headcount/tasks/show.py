@@ -16,44 +16,32 @@ def describe_examples(model: Model, examples: Sequence[Example]) -> Iterator[str
     for example in examples:
         batch = collate([example], model.device)
         logits = model.last_logits(batch.clean, batch.spots, rows=batch.rows)
-        probabilities = logits.float().softmax(-1)
-        lines = (
-            _pair(model, example, probabilities)
-            if isinstance(example, Pair)
-            else _completion(model, example, probabilities)
-        )
-        yield "\n".join(lines)
+        chances = logits.float().softmax(-1)
+        lines = _pair(model, example, chances) if isinstance(example, Pair) else _completion(model, example, chances)
+        yield "\n".join(f"{name:<9}{text}".replace("\n", "\n         ") for name, text in lines.items())
 
 
-def _pair(model: Model, pair: Pair, probabilities: Tensor) -> list[str]:
+def _pair(model: Model, pair: Pair, probabilities: Tensor) -> dict[str, str]:
+    def with_probabilities(ids: Sequence[int]) -> str:
+        return ", ".join(f"{model.decode([i])!r} {float(probabilities[0, i]):.1%}" for i in ids)
+
     first = int(probabilities[0].argmax())
-    return [
-        f"clean    {_text(model, pair.clean)}",
-        f"corrupt  {_text(model, pair.corrupt)}",
-        f"answer   {_with_probabilities(model, pair.answers, probabilities[0])}",
-        f"wrong    {_with_probabilities(model, pair.wrongs, probabilities[0])}",
-        f"model    {_with_probabilities(model, [first], probabilities[0])} comes first; {len(pair.clean)} tokens",
-    ]
+    return {
+        "clean": model.decode(pair.clean),
+        "corrupt": model.decode(pair.corrupt),
+        "answer": with_probabilities(pair.answers),
+        "wrong": with_probabilities(pair.wrongs),
+        "model": f"{with_probabilities([first])} comes first; {len(pair.clean)} tokens",
+    }
 
 
-def _completion(model: Model, example: Completion, probabilities: Tensor) -> list[str]:
+def _completion(model: Model, example: Completion, probabilities: Tensor) -> dict[str, str]:
     target = torch.tensor(example.target, device=probabilities.device)
-    by_token = probabilities.gather(1, target[:, None]).log()
-    total, count = float(by_token.sum()), len(example.target)
-    lines = [
-        f"prompt   {_text(model, example.prompt)}",
-        f"target   {_text(model, example.target)}",
-        f"model    log-probability {total:.2f}, {total / count:.2f} a token; {len(example.prompt)} + {count} tokens",
-    ]
-    if example.others:
-        lines.insert(2, f"others   {', '.join(repr(model.decode(other)) for other in example.others)}")
-    return lines
-
-
-def _text(model: Model, ids: Sequence[int]) -> str:
-    return model.decode(ids).replace("\n", "\n         ")
-
-
-def _with_probabilities(model: Model, ids: Sequence[int], probabilities: Tensor) -> str:
-    words = [f"{model.decode([i])!r} {float(probabilities[i]):.1%}" for i in ids]
-    return ", ".join(words)
+    total, count = float(probabilities.gather(1, target[:, None]).log().sum()), len(example.target)
+    others = {"others": ", ".join(repr(model.decode(other)) for other in example.others)} if example.others else {}
+    return {
+        "prompt": model.decode(example.prompt),
+        "target": model.decode(example.target),
+        **others,
+        "model": f"log-probability {total:.2f}, {total / count:.2f} a token; {len(example.prompt)} + {count} tokens",
+    }

@@ -1,12 +1,18 @@
-"""What a built-in task has to say, and how its drafts become checked pairs of any tokenizer."""
+"""What a source of examples has to say, and how its text becomes tokens that are checked: drafts become pairs, items
+become completions."""
 
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Generic, Protocol, TypeVar
 
 from ..core.errors import HeadcountError
-from .examples import Pair
+from .examples import Completion, Examples, Pair
+
+WORDS = Path(__file__).parent / "words"
+"""The words of the built-in tasks, a TOML each."""
 
 P = TypeVar("P")
 Prompt = str | Sequence[int]
@@ -31,20 +37,51 @@ class Source(Protocol[P]):
 
     def pools(self, tokens: "Tokens", rng: random.Random) -> tuple[P, P]:
         """Words for train and words for test, of which this tokenizer makes what the task needs."""
-        ...
 
     def draft(self, pool: P, rng: random.Random) -> Draft:
         """One example from a pool."""
-        ...
 
 
+@dataclass(frozen=True)
+class Item:
+    """A completion before tokenisation. The target is what follows the prompt, with its leading space or newline."""
+
+    prompt: str
+    target: str
+    choices: tuple[str, ...] = ()
+    """Where the target is one of several, all of them, the target among them, written as the target is."""
+
+
+class ItemSource(Protocol):
+    """A built-in task of completions: all its items, split so that train and test share no words."""
+
+    title: str
+
+    def items(self, rng: random.Random) -> tuple[Sequence[Item], Sequence[Item]]:
+        """Train and test items in random order. The same state of `rng` gives the same items."""
+
+
+@dataclass(frozen=True)
+class TwoSides(Generic[P]):
+    """A source whose words are split first; each side is then made from its own."""
+
+    title: str
+    split: Callable[[random.Random], tuple[P, P]]
+    side: Callable[[P, random.Random], list[Item]]
+
+    def items(self, rng: random.Random) -> tuple[list[Item], list[Item]]:
+        train, test = self.split(rng)
+        return self.side(train, rng), self.side(test, rng)
+
+
+@dataclass(frozen=True)
 class Tokens:
-    """Questions about a tokenizer that the tasks ask."""
+    """Questions about a tokenizer and its model that the tasks ask."""
 
-    def __init__(self, encode: Callable[[str], list[int]], vocabulary: int | None = None) -> None:
-        self.encode = encode
-        self.vocabulary = vocabulary
-        """How many tokens the model knows, to check ids that are given as such."""
+    encode: Callable[[str], list[int]]
+    vocabulary: int | None = None  # how many tokens the model knows, to check ids that are given as such
+    limit: int | None = None  # how many tokens the model takes at once
+    start: int | None = None  # what stands in for an empty prompt
 
     def after(self, prompt: str, continuation: str) -> list[int] | None:
         """Ids that `continuation` adds to `prompt`, or None where it changes how the prompt itself is split."""
@@ -54,9 +91,6 @@ class Tokens:
     def single(self, words: Sequence[str], prompt: str = "This is for") -> list[str]:
         """The words that are one token when they follow a space."""
         return [word for word in words if len(self.after(prompt, f" {word}") or ()) == 1]
-
-    def ids(self, prompt: Prompt) -> list[int]:
-        return self.encode(prompt) if isinstance(prompt, str) else list(prompt)
 
     def next_id(self, prompt: Prompt, answer: str | int) -> int:
         """The one token that `answer` adds to `prompt`."""
@@ -75,32 +109,62 @@ class Tokens:
 
     def pair(self, draft: Draft) -> Pair:
         """The pair that a draft stands for. Raises `HeadcountError` where the tokenizer does not allow it."""
-        made = Pair(
-            clean=tuple(self.ids(draft.clean)),
-            corrupt=tuple(self.ids(draft.corrupt)),
-            answers=tuple(self.next_id(draft.clean, answer) for answer in draft.answers),
-            wrongs=tuple(self.next_id(draft.clean, wrong) for wrong in draft.wrongs),
-        )
+        clean, corrupt = (self.encode(text) if isinstance(text, str) else text for text in (draft.clean, draft.corrupt))
+        right, wrong = ([self.next_id(draft.clean, word) for word in words] for words in (draft.answers, draft.wrongs))
+        made = Pair(tuple(clean), tuple(corrupt), tuple(right), tuple(wrong))
         for token in (*made.clean, *made.corrupt, *made.answers, *made.wrongs):
             if self.vocabulary is not None and not 0 <= token < self.vocabulary:
                 raise HeadcountError(f"Token ids must lie between 0 and {self.vocabulary - 1}; {token} does not.")
         return made
 
 
+def completion(item: Item, tokens: Tokens) -> Completion:
+    """The tokens of an item, checked: nothing empty, nothing longer than the model's context, and a prompt whose tokens
+    do not change when the target is written behind it. An empty prompt becomes the token `tokens.start`."""
+    if not item.target:
+        raise HeadcountError("the target is empty; it must be the text that should follow the prompt.")
+    if item.choices and item.target not in item.choices:
+        choices = ", ".join(map(repr, item.choices))
+        raise HeadcountError(f"the target {item.target!r} must be one of the choices, {choices}.")
+    front = tokens.encode(item.prompt) or ([] if tokens.start is None else [tokens.start])
+    if not front:
+        raise HeadcountError("the prompt is empty, and this tokenizer has no token that begins a text.")
+    target, *others = (_behind(item.prompt, text, tokens) for text in dict.fromkeys([item.target, *item.choices]))
+    made = Completion(tuple(front), target, tuple(others))
+    prompt, longest = len(front), max(map(len, (target, *others)))
+    if tokens.limit and prompt + longest - 1 > tokens.limit:
+        raise HeadcountError(
+            f"prompt and target have {prompt + longest} tokens ({prompt} and {longest}),"
+            f" but the model takes {tokens.limit} at most. Shorten one of them."
+        )
+    return made
+
+
+def _behind(prompt: str, target: str, tokens: Tokens) -> tuple[int, ...]:
+    found = tokens.after(prompt, target)
+    if found is None:
+        raise HeadcountError(
+            f"the target {target[:40]!r} tokenises across the boundary: written behind the prompt, it changes the"
+            f" prompt's own last tokens ({prompt[-20:]!r}). Move a space from the end of the prompt to the start of the"
+            " target."
+        )
+    if not found:
+        raise HeadcountError(f"the target {target!r} adds no token to the prompt.")
+    return tuple(found)
+
+
 def draw_pairs(source: Source[P], pool: P, tokens: Tokens, n: int, rng: random.Random, name: str) -> tuple[Pair, ...]:
     """`n` different pairs from one pool; drafts that the tokenizer splits unevenly are left out."""
     found: dict[tuple[int, ...], Pair] = {}
-    left_out = 0
-    reason = "every draft was drawn before"
+    left_out, reason = 0, "every draft was drawn before"
     for _ in range(50 * n + 200):
         if len(found) == n:
             break
         try:
             pair = tokens.pair(source.draft(pool, rng))
+            found.setdefault(pair.clean, pair)
         except HeadcountError as error:
             left_out, reason = left_out + 1, str(error)
-            continue
-        found.setdefault(pair.clean, pair)
     if not found:
         raise HeadcountError(
             f"The task {name!r} is empty with this tokenizer: all {left_out} drafts were left out."
@@ -114,6 +178,34 @@ def draw_pairs(source: Source[P], pool: P, tokens: Tokens, n: int, rng: random.R
     return tuple(found.values())
 
 
+def draw_completions(sides: Sequence[Sequence[Item]], tokens: Tokens, n: int, name: str) -> list[Examples]:
+    """The first n of each side that this tokenizer can write."""
+    drawn: list[Examples] = []
+    for side in sides:
+        found: list[Completion] = []
+        reason = "the set is empty"
+        for item in side:
+            if len(found) == n:
+                break
+            try:
+                found.append(completion(item, tokens))
+            except HeadcountError as error:
+                reason = str(error)
+        if not found:
+            raise HeadcountError(
+                f"The task {name!r} is empty with this model: all {len(side)} items were left out."
+                f" The last one because {reason}"
+            )
+        drawn.append(tuple(found))
+    train, test = map(len, drawn)
+    if min(train, test) < n:
+        raise HeadcountError(
+            f"The task {name!r} has {train} train and {test} test items that this model can read, and"
+            f" {n} of each were asked for. Ask for n={2 * min(train, test)} or fewer."
+        )
+    return drawn
+
+
 def halves(words: Sequence[str], rng: random.Random, least: int, what: str) -> tuple[list[str], list[str]]:
     """Words shuffled and cut in two, for train and for test."""
     if len(words) < 2 * least:
@@ -123,3 +215,9 @@ def halves(words: Sequence[str], rng: random.Random, least: int, what: str) -> t
         )
     shuffled = rng.sample(list(words), len(words))
     return shuffled[::2], shuffled[1::2]
+
+
+def lettered(question: str, options: Sequence[str]) -> str:
+    """A question with its choices, up to where the letter of the right one follows."""
+    lines = [f"{letter}. {option}" for letter, option in zip(ascii_uppercase, options, strict=False)]
+    return "\n".join([f"Question: {question}", *lines, "Answer:"])

@@ -6,44 +6,37 @@ Train and test share no verbs, no nouns and no people.
 """
 
 import random
-import tomllib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
-from .completions import Item
-
-ADJECTIVES = "small big old nice".split()
+from ..core.files import read_toml
+from .source import WORDS, Item, TwoSides
 
 ITEMS_A_KIND = 50
 
 
-@dataclass(frozen=True)
-class Verb:
+class Verb(NamedTuple):
     base: str
     third: str
     past: str
     rest: str
 
 
-@dataclass(frozen=True)
-class Noun:
+class Noun(NamedTuple):
     singular: str
     plural: str
 
 
-@dataclass(frozen=True)
-class Words:
-    """All words there are, or those of one side."""
+class Words(NamedTuple):
+    """Those of one side."""
 
     verbs: Sequence[Verb]
     nouns: Sequence[Noun]
     people: Sequence[Noun]
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """A sentence before and after, and the base form of the word that the change is about."""
 
     word: str
@@ -51,56 +44,17 @@ class Change:
     after: str
 
 
-@dataclass(frozen=True)
-class Syntax:
-    title: str = "Syntax"
-    instructed: bool = True
-    shots: int = 1
-    """How many examples stand in front."""
-
-    def items(self, rng: random.Random) -> tuple[list[Item], list[Item]]:
-        train, test = split_words(rng)
-        return self._side(train, rng), self._side(test, rng)
-
-    def _side(self, words: Words, rng: random.Random) -> list[Item]:
-        items = []
-        for instruction, change_of in KINDS.items():
-            changes = draw(change_of, words, rng)
-            for change in changes:
-                others = [other for other in changes if other.word != change.word]
-                lines = [instruction] if self.instructed else []
-                for shot in rng.sample(others, self.shots):
-                    lines += [f"Input: {shot.before}", f"Output: {shot.after}"]
-                lines += [f"Input: {change.before}", "Output:"]
-                items.append(Item("\n".join(lines), f" {change.after}"))
-        rng.shuffle(items)
-        return items
-
-
-@cache
-def all_words() -> Words:
-    tables = tomllib.loads((Path(__file__).parent / "words" / "syntax.toml").read_text("utf-8"))
-    verbs = [Verb(*row.split(maxsplit=3)) for row in tables["verbs"].strip().split(",")]
-    nouns, people = ([Noun(*row.split()) for row in tables[name].split(",")] for name in ("nouns", "people"))
-    return Words(verbs, nouns, people)
+_TABLES = read_toml(WORDS / "syntax.toml")
+VERBS = [Verb(*row.split(maxsplit=3)) for row in _TABLES["verbs"].strip().split(",")]
+NOUNS, PEOPLE = ([Noun(*row.split()) for row in _TABLES[kind].split(",")] for kind in ("nouns", "people"))
+ADJECTIVES, PLURALS = _TABLES["adjectives"].split(), _TABLES["plurals"]
 
 
 def split_words(rng: random.Random) -> tuple[Words, Words]:
-    words = all_words()
-    verbs, nouns, people = [*words.verbs], [*words.nouns], [*words.people]
-    rng.shuffle(verbs)
-    rng.shuffle(nouns)
-    rng.shuffle(people)
-    return Words(verbs[::2], nouns[::2], people[::2]), Words(verbs[1::2], nouns[1::2], people[1::2])
-
-
-def draw(change_of: Callable[[Words, random.Random], Change], words: Words, rng: random.Random) -> list[Change]:
-    """Changes of one kind, all of different sentences."""
-    found: dict[str, Change] = {}
-    while len(found) < ITEMS_A_KIND:
-        change = change_of(words, rng)
-        found[change.before] = change
-    return list(found.values())
+    shuffled: list[list[Any]] = [[*VERBS], [*NOUNS], [*PEOPLE]]
+    for kind in shuffled:
+        rng.shuffle(kind)
+    return Words(*(kind[::2] for kind in shuffled)), Words(*(kind[1::2] for kind in shuffled))
 
 
 def agreement(words: Words, rng: random.Random) -> Change:
@@ -115,60 +69,44 @@ def agreement(words: Words, rng: random.Random) -> Change:
 
 
 def past(words: Words, rng: random.Random) -> Change:
-    verb = rng.choice(words.verbs)
-    subject, third = _subject(words, rng, "I We You They")
+    verb, subject, third = _start(words, rng, "I We You They")
     present = verb.third if third else verb.base
     return Change(verb.base, f"{subject} {present} {verb.rest}.", f"{subject} {verb.past} {verb.rest}.")
 
 
 def plural(words: Words, rng: random.Random) -> Change:
     noun, adjective = rng.choice(words.nouns), rng.choice(ADJECTIVES)
-    before, after = rng.choice(
-        [
-            ("The {} is here.", "The {} are here."),
-            ("Where is the {}?", "Where are the {}?"),
-            (f"The {{}} was {adjective}.", f"The {{}} were {adjective}."),
-            (f"This {{}} is {adjective}.", f"These {{}} are {adjective}."),
-            (f"That {{}} is {adjective}.", f"Those {{}} are {adjective}."),
-        ]
-    )
-    return Change(noun.singular, before.format(noun.singular), after.format(noun.plural))
+    before, after = rng.choice(PLURALS)
+    return Change(noun.singular, before.format(noun.singular, adjective), after.format(noun.plural, adjective))
 
 
 def question(words: Words, rng: random.Random) -> Change:
-    verb = rng.choice(words.verbs)
-    subject, third = _subject(words, rng, "They")
+    verb, subject, third = _start(words, rng, "They")
     said, helper, _ = _helper(verb, third, rng)
     asked = f"{helper.capitalize()} {subject[0].lower()}{subject[1:]} {verb.base} {verb.rest}?"
     return Change(verb.base, f"{subject} {said} {verb.rest}.", asked)
 
 
 def negation(words: Words, rng: random.Random) -> Change:
-    verb = rng.choice(words.verbs)
-    subject, third = _subject(words, rng, "I We You They")
+    verb, subject, third = _start(words, rng, "I We You They")
     said, _, negated = _helper(verb, third, rng)
     return Change(verb.base, f"{subject} {said} {verb.rest}.", f"{subject} {negated} {verb.base} {verb.rest}.")
 
 
-def _subject(words: Words, rng: random.Random, others: str) -> tuple[str, bool]:
-    """A subject and whether it takes the third person singular. `others` are the pronouns that do not."""
-    person = rng.choice(words.people)
-    third = rng.random() < 0.5
-    if third:
-        return rng.choice(["He", "She", f"The {person.singular}"]), third
-    return rng.choice([*others.split(), f"The {person.plural}"]), third
+def _start(words: Words, rng: random.Random, others: str) -> tuple[Verb, str, bool]:
+    """A verb, a subject and whether it takes the third person singular. `others` are the pronouns that do not."""
+    verb, person = rng.choice(words.verbs), rng.choice(words.people)
+    if rng.random() < 0.5:
+        return verb, rng.choice(["He", "She", f"The {person.singular}"]), True
+    return verb, rng.choice([*others.split(), f"The {person.plural}"]), False
 
 
 def _helper(verb: Verb, third: bool, rng: random.Random) -> tuple[str, str, str]:
     """The verb of a statement, the word that a question begins with and what comes before the verb in a negation."""
     modal = rng.choice(["can", "will", "should"])
-    return rng.choice(
-        [
-            (f"{modal} {verb.base}", modal, "cannot" if modal == "can" else f"{modal} not"),
-            (verb.past, "did", "did not"),
-            (verb.third, "does", "does not") if third else (verb.base, "do", "do not"),
-        ]
-    )
+    with_modal = (f"{modal} {verb.base}", modal, "cannot" if modal == "can" else f"{modal} not")
+    present = (verb.third, "does", "does not") if third else (verb.base, "do", "do not")
+    return rng.choice([with_modal, (verb.past, "did", "did not"), present])
 
 
 KINDS = {
@@ -179,5 +117,25 @@ KINDS = {
     "Make the sentence negative.": negation,
 }
 
-syntax = Syntax()
-syntax_shots = Syntax(title="Syntax, by examples", instructed=False, shots=4)
+
+def _side(words: Words, rng: random.Random, shots: int, instructed: bool) -> list[Item]:
+    """Items behind so many examples of the same kind."""
+    items = []
+    for instruction, change_of in KINDS.items():
+        changes: dict[str, Change] = {}
+        while len(changes) < ITEMS_A_KIND:
+            change = change_of(words, rng)
+            changes[change.before] = change
+        for change in changes.values():
+            others = [other for other in changes.values() if other.word != change.word]
+            lines = [instruction] if instructed else []
+            for shot in rng.sample(others, shots):
+                lines += [f"Input: {shot.before}", f"Output: {shot.after}"]
+            lines += [f"Input: {change.before}", "Output:"]
+            items.append(Item("\n".join(lines), f" {change.after}"))
+    rng.shuffle(items)
+    return items
+
+
+syntax = TwoSides("Syntax", split_words, partial(_side, shots=1, instructed=True))
+syntax_shots = TwoSides("Syntax, by examples", split_words, partial(_side, shots=4, instructed=False))

@@ -13,11 +13,12 @@ import random
 import reprlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ...core.errors import HeadcountError
-from .question import FUNCTIONS, Question, QuestionSet, function_name
+from . import FUNCTIONS, Question, QuestionSet, function_name
 
 LAYOUT = "records with 'question' and 'generated', as a JSON list or one a line"
 FEWEST_MAIN_QUESTIONS = 3
@@ -58,13 +59,10 @@ def _sub_questions(main: str, parts: Sequence[Any], template: str, skipped: Coun
         elif function_name(label) not in FUNCTIONS:
             skipped[f"unknown label {label!r}"] += 1
         else:
-            yield Question(function_name(label), template, _worded(main, known, asked), answer)
+            so_far = ["Known so far:", *known] if known else []
+            text = "\n".join([f"The larger question: {main}", *so_far, f"Answer this part of it: {asked}"])
+            yield Question(function_name(label), template, text, answer)
         known.append(f"- {asked} {answer}")
-
-
-def _worded(main: str, known: Sequence[str], asked: str) -> str:
-    so_far = ["Known so far:", *known] if known else []
-    return "\n".join([f"The larger question: {main}", *so_far, f"Answer this part of it: {asked}"])
 
 
 def _shared_out(by_main: list[list[Question]], rng: random.Random) -> list[tuple[Question, ...]]:
@@ -73,29 +71,35 @@ def _shared_out(by_main: list[list[Question]], rng: random.Random) -> list[tuple
     fifth = round(len(by_main) / 5)
     sides = []
     for mains in (by_main[2 * fifth :], by_main[:fifth], by_main[fifth : 2 * fifth]):
-        side = [question for questions in mains for question in questions]
+        side = list(chain(*mains))
         rng.shuffle(side)
         sides.append(tuple(side))
     return sides
 
 
 def _require_enough(path: Path, usable: int, skipped: Counter[str]) -> None:
-    if usable >= FEWEST_MAIN_QUESTIONS:
-        return
     reasons = ", ".join(f"{reason} ({count})" for reason, count in skipped.most_common()) or "nothing"
     if not usable:
         raise HeadcountError(
             f"{path} must hold sub-questions with a text, an answer and a label, but it has none. Skipped: {reasons}."
             f" Known labels: {', '.join(FUNCTIONS)}."
         )
-    raise HeadcountError(
-        f"{path} must hold at least {FEWEST_MAIN_QUESTIONS} different main questions to make three splits, but"
-        f" {usable} can be used. Skipped: {reasons}. Add records."
-    )
+    if usable < FEWEST_MAIN_QUESTIONS:
+        raise HeadcountError(
+            f"{path} must hold at least {FEWEST_MAIN_QUESTIONS} different main questions to make three splits, but"
+            f" {usable} can be used. Skipped: {reasons}. Add records."
+        )
 
 
 def _read_records(path: Path) -> list[dict[str, Any]]:
-    found = _parsed(path)
+    try:
+        found = _json(path.read_text(encoding="utf-8-sig"), path)
+    except OSError as error:
+        raise HeadcountError(f"The questions {path} cannot be read: {error.strerror}. Check the path.") from error
+    except UnicodeDecodeError as error:
+        raise HeadcountError(
+            f"The questions {path} must be UTF-8 text, but byte {error.start} is none. Save the file as UTF-8."
+        ) from error
     if isinstance(found, dict) and "generated" in found:
         found = [found]
     if not isinstance(found, list):
@@ -107,39 +111,16 @@ def _read_records(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _parsed(path: Path) -> Any:
-    """The file as one JSON value, or the list of the values on its lines."""
+def _json(text: str, path: Path, line: int | None = None) -> Any:
+    """The text, or one line of it, as a JSON value; or the list of the values on its lines. Numbers stay as they are
+    written; NaN, which stands for a missing value, is null."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise HeadcountError(f"The questions {path} cannot be read: {error.strerror}. Check the path.") from error
-    except UnicodeDecodeError as error:
-        raise HeadcountError(
-            f"The questions {path} must be UTF-8 text, but byte {error.start} is none. Save the file as UTF-8."
-        ) from error
-    try:
-        return _json(text)
+        return json.loads(text, parse_int=str, parse_float=str, parse_constant=lambda _: None)
     except json.JSONDecodeError as error:
-        if error.msg != "Extra data":  # which comes after a whole value: then there is one on each line
-            raise _not_json(path, error.lineno, error) from error
-    values = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            try:
-                values.append(_json(line))
-            except json.JSONDecodeError as error:
-                raise _not_json(path, number, error) from error
-    return values
-
-
-def _not_json(path: Path, line: int, error: json.JSONDecodeError) -> HeadcountError:
-    what = f"this is not JSON ({error.msg} at column {error.colno})"
-    return HeadcountError(f"{path}, line {line}: {what}. The file must hold {LAYOUT}.")
-
-
-def _json(text: str) -> Any:
-    """Numbers stay as they are written; NaN, which stands for a missing value, is null."""
-    return json.loads(text, parse_int=str, parse_float=str, parse_constant=lambda _: None)
+        if line is None and error.msg == "Extra data":  # behind a whole value: then there is one on each line
+            return [_json(each, path, number) for number, each in enumerate(text.split("\n"), 1) if each.strip()]
+        what = f"this is not JSON ({error.msg} at column {error.colno})"
+        raise HeadcountError(f"{path}, line {line or error.lineno}: {what}. The file must hold {LAYOUT}.") from error
 
 
 def _text(value: Any) -> str:

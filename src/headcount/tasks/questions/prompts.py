@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...models import Model
-from .question import Question
+from . import Question
 
 SHOTS = (
     ("Mia has a red kite. Jo has a green kite. Whose kite is green? Answer with a name.", "Jo"),
@@ -15,8 +15,6 @@ SHOTS = (
 )
 """What shows a model without a chat template that a short answer is wanted. They are the same for every function, so
 that nothing in front of a question tells which function it asks for."""
-
-
 SHORT = "Give only the answer."
 """What tells a model with a chat template the same."""
 
@@ -62,10 +60,10 @@ def stop_strings(model: Model) -> tuple[str, ...]:
 
 def _encoded(model: Model, text: str, **asked: Any) -> dict[str, Any]:
     """A chat template has written the special tokens out; without one the tokenizer adds those that begin a text."""
-    if not _chats(model):
-        ids = model.encode(text)
-        return {**(model.require_tokenizer()(text, **asked) if asked else {}), "input_ids": ids}
-    return {**model.require_tokenizer()(text, add_special_tokens=False, **asked)}
+    tokenizer = model.require_tokenizer()
+    if _chats(model):
+        return {**tokenizer(text, add_special_tokens=False, **asked)}
+    return {**(tokenizer(text, **asked) if asked else {}), "input_ids": model.encode(text)}
 
 
 def _chats(model: Model) -> bool:
