@@ -1,6 +1,7 @@
 """A fit that can be killed: its state in one file, written whole or not at all, so that it goes on where it was."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -16,17 +17,12 @@ from ..core.files import writable_folder, write_file
 class FitState:
     """Where one stage of a fit stands."""
 
-    theta: Tensor
-    """Logits of the gates, [seed, layer, head]."""
-    first: Tensor
-    second: Tensor
-    """Adam's running means of the gradient and of its square."""
-    seen: Tensor
-    """θ when it was last looked at."""
-    settled: Tensor
-    """[seed], True where a seed is done."""
-    losses: Tensor
-    """[update, seed]."""
+    theta: Tensor  # logits of the gates, [seed, layer, head]
+    first: Tensor  # Adam's running mean of the gradient
+    second: Tensor  # and of its square
+    seen: Tensor  # θ when it was last looked at
+    settled: Tensor  # [seed], True where a seed is done
+    losses: Tensor  # [update, seed]
     update: int = 0
 
     @classmethod
@@ -77,21 +73,13 @@ class Checkpoint:
     @classmethod
     def at(cls, path: Path, key: str) -> "Checkpoint":
         """What an earlier run has left there; nothing where it left nothing whole."""
-        stages: dict[str, FitState] = {}
-        try:
-            with safe_open(path, framework="pt") as file:
-                if file.metadata()["key"] != key:
-                    return cls(path, key)
+        found = cls(path, key)
+        with suppress(OSError, SafetensorError, KeyError, TypeError, ValueError), safe_open(path, "pt") as file:
+            if file.metadata()["key"] == key:
                 updates: dict[str, int] = json.loads(file.metadata()["updates"])
-                for name, update in updates.items():
-                    parts = {part: file.get_tensor(f"{name}/{part}") for part in PARTS}
-                    stages[name] = FitState(update=update, **parts)
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError):
-            return cls(path, key)
-        return cls(path, key, stages)
-
-    def resume(self, stage: str) -> FitState | None:
-        return self.stages.get(stage)
+                parts = {name: {part: file.get_tensor(f"{name}/{part}") for part in PARTS} for name in updates}
+                found.stages = {name: FitState(**parts[name], update=updates[name]) for name in updates}
+        return found
 
     def save(self, stage: str, state: FitState) -> None:
         self.stages[stage] = state
@@ -99,11 +87,3 @@ class Checkpoint:
         tensors = {f"{name}/{part}": getattr(kept, part) for name, kept in self.stages.items() for part in PARTS}
         updates = {name: kept.update for name, kept in self.stages.items()}
         write_file(self.path, serialise(tensors, {"updates": json.dumps(updates), "key": self.key}))
-
-    def finish(self, stage: str, state: FitState) -> None:
-        """A stage is done: no more of its updates will be run."""
-        state.settled[:] = True
-        self.save(stage, state)
-
-    def remove(self) -> None:
-        self.path.unlink(missing_ok=True)

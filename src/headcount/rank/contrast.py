@@ -25,11 +25,12 @@ from ..core.progress import progress_bar
 from ..core.provenance import Facts, provenance
 from ..core.saving import Floats, Saved
 from ..edit import Filler
-from ..meters import TOKENS_A_PASS, Advance, HeadMeter, silent
+from ..meters import TOKENS_A_PASS, Advance, HeadMeter
 from ..models import Model
 from ..tasks.examples import Example, Task
 from .fit import Fit, checked_fit
 from .gate_fit import Fitter, Objective, Stage
+from .method import Request
 from .scores import HeadScores
 
 FLOOR = -5.0
@@ -60,10 +61,8 @@ class ContrastGates(Saved):
 
     def scores(self) -> HeadScores:
         """The gates as head scores, to be compared with others."""
-        return HeadScores(
-            self.model, f"{self.retain} without {self.forget}", "contrast", "log_prob_per_token", self.gates,
-            samples="seeds", provenance=self.provenance,
-        )  # fmt: skip
+        task, origin = f"{self.retain} without {self.forget}", self.provenance
+        return HeadScores(self.model, task, "contrast", "log_prob_per_token", self.gates, "seeds", provenance=origin)
 
 
 def fit_contrast(
@@ -91,22 +90,18 @@ def fit_contrast(
     require_seed(seed)
     kept: Sequence[Example] = retain.split("train")
     gone: Sequence[Example] = forget.split("train")
-    groups = list(zip(kept, gone, strict=False))
-    objective = Objective(groups, contrast_loss)
-    both = (*kept, *gone)
+    groups, both = list(zip(kept, gone, strict=False)), (*kept, *gone)
     filler = Filler.prepare(model, fill, examples=both, reference=both, seed=seed, max_tokens=max_tokens)
     with progress_bar(2 * fit.forwards(len(groups), stages=1), quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {retain.name} without {forget.name} · contrast")
-        fitter = Fitter.prepare(
-            model, objective, fit, filler, seed=seed, max_tokens=max_tokens, advance=advance or bar.advance,
-            note=note or bar.note, checkpoint=checkpoint,
-        )  # fmt: skip
-        with fitter.kept_until_done():
-            theta, _ = fitter.run(Stage("contrast", fit.pull, free_rates=True), fitter.first_gates())
+        told, note = advance or bar.advance, note or bar.note
+        request = Request("log_prob_per_token", filler, "all", 1, seed, max_tokens, told, fit=fit, note=note)
+        fitter = Fitter.prepare(model, Objective(groups, contrast_loss), request, checkpoint)
+        theta, _ = fitter.run(Stage("contrast", fit.pull, free_rates=True), fitter.first_gates())
+        fitter.checkpoint.path.unlink(missing_ok=True)
     gates = theta.double().sigmoid().numpy()
-    arguments = {"fill": fill, "seed": seed, **fit.facts(), "forget": forget.fingerprint}
     retained, forgotten = (_left(model, gates, task, both, fill, max_tokens) for task in (retain, forget))
-    origin = provenance(model, retain, arguments)
+    origin = provenance(model, retain, {"fill": fill, "seed": seed, **fit.facts(), "forget": forget.fingerprint})
     return ContrastGates(model.name, retain.name, forget.name, fill, gates, retained, forgotten, origin)
 
 
@@ -114,9 +109,6 @@ def _left(model: Model, gates: Floats, task: Task, reference: Sequence[Example],
     """Log-probability of a target token on the test split, of the whole model and under each seed's gates."""
     examples = task.split("test")
     filler = Filler.prepare(model, fill, examples=examples, reference=reference, max_tokens=max_tokens)
-    whole = torch.ones(1, model.n_layers, model.n_heads, dtype=torch.float64)
-    masks = torch.cat([whole, torch.from_numpy(gates)])
-    meter = HeadMeter(model, examples, filler, max_tokens=max_tokens, advance=silent)
-    values = meter.measure(masks)
-    name = "log_prob_per_token" if "log_prob_per_token" in values else "log_prob"
-    return np.asarray(values[name].mean(1))
+    masks = torch.from_numpy(np.concatenate([np.ones_like(gates[:1]), gates]))
+    values = HeadMeter(model, examples, filler, max_tokens=max_tokens).measure(masks)
+    return np.asarray(values.get("log_prob_per_token", values["log_prob"]).mean(1))

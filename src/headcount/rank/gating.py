@@ -58,12 +58,9 @@ def fit_roles(
     filler = Filler.prepare(model, fill, examples=examples, reference=examples, seed=seed, max_tokens=max_tokens)
     with progress_bar(fit.forwards(len(examples)), quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · gating")
-        gates, losses = _three_stages(
-            Fitter.prepare(
-                model, _objective(examples), fit, filler, seed=seed, max_tokens=max_tokens,
-                advance=advance or bar.advance, note=note or bar.note, checkpoint=checkpoint,
-            )
-        )  # fmt: skip
+        told, note = advance or bar.advance, note or bar.note
+        request = Request("log_prob_per_token", filler, "all", 1, seed, max_tokens, told, fit=fit, note=note)
+        gates, losses = _three_stages(model, examples, request, checkpoint)
     free, plus, minus = gates.numpy()
     origin = provenance(model, task, {"fill": fill, "seed": seed, **fit.facts()})
     return HeadRoles(model.name, task.name, fill, free, plus, minus, losses.numpy(), origin)
@@ -71,27 +68,21 @@ def fit_roles(
 
 def gating(model: Model, examples: Sequence[Example], request: Request) -> Tensor:
     """The scoring method: F - N = G+ + G- - 1 of every seed, [seed, layer, head]."""
-    gates, _ = _three_stages(
-        Fitter.prepare(
-            model, _objective(examples), checked_fit(request.fit), request.filler, seed=request.seed,
-            max_tokens=request.max_tokens, advance=request.advance, note=request.note,
-        )
-    )  # fmt: skip
-    return gates[1] + gates[2] - 1
+    (_, plus, minus), _ = _three_stages(model, examples, request)
+    return plus + minus - 1
 
 
-def _objective(examples: Sequence[Example]) -> Objective:
-    return Objective([(example,) for example in examples], lambda log_probs: -log_probs[:, 0])
-
-
-def _three_stages(fitter: Fitter) -> tuple[Tensor, Tensor]:
+def _three_stages(
+    model: Model, examples: Sequence[Example], request: Request, checkpoint: str | Path | None = None
+) -> tuple[Tensor, Tensor]:
     """G0, G+ and G-, [stage, seed, layer, head], and the losses, [stage, update, seed]."""
+    objective = Objective([(example,) for example in examples], lambda log_probs: -log_probs[:, 0])
+    fitter = Fitter.prepare(model, objective, request, checkpoint)
     pull = fitter.fit.pull
     if pull <= 0:
         raise HeadcountError(f"The pull must be above 0, as both signs of it are fitted; this is {pull}.")
-    with fitter.kept_until_done():
-        free, free_losses = fitter.run(Stage("free", 0.0), fitter.first_gates())
-        plus, plus_losses = fitter.run(Stage("keeping", pull), free)
-        minus, minus_losses = fitter.run(Stage("removing", -pull), free)
-    gates = torch.stack([free, plus, minus]).double().sigmoid()
-    return gates, torch.stack([free_losses, plus_losses, minus_losses]).double()
+    free = fitter.run(Stage("free", 0.0), fitter.first_gates())
+    pulled = [fitter.run(Stage(name, sign * pull), free[0]) for name, sign in (("keeping", 1), ("removing", -1))]
+    fitter.checkpoint.path.unlink(missing_ok=True)
+    gates, losses = (torch.stack(found).double() for found in zip(free, *pulled, strict=True))
+    return gates.sigmoid(), losses
