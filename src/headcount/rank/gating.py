@@ -68,8 +68,8 @@ def fit_roles(
 
 def gating(model: Model, examples: Sequence[Example], request: Request) -> Tensor:
     """The scoring method: F - N = G+ + G- - 1 of every seed, [seed, layer, head]."""
-    (_, plus, minus), _ = _three_stages(model, examples, request)
-    return plus + minus - 1
+    gates, _ = _three_stages(model, examples, request)
+    return gates[1] + gates[2] - 1
 
 
 def _three_stages(
