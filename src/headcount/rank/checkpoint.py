@@ -12,6 +12,8 @@ from torch import Tensor
 
 from ..core.files import writable_folder, write_file
 
+MEANS = ("exp_avg", "exp_avg_sq")  # what Adam calls them
+
 
 @dataclass
 class FitState:
@@ -35,16 +37,13 @@ class FitState:
     def restore(self, adam: torch.optim.Adam, theta: Tensor) -> None:
         """Put Adam where it was."""
         if self.update:
-            adam.state[theta] = {
-                "step": torch.tensor(float(self.update)),
-                "exp_avg": self.first.to(theta.device).clone(),
-                "exp_avg_sq": self.second.to(theta.device).clone(),
-            }
+            means = (mean.to(theta.device).clone() for mean in (self.first, self.second))
+            adam.state[theta] = dict(zip(MEANS, means, strict=True), step=torch.tensor(float(self.update)))
 
     def keep(self, adam: torch.optim.Adam, theta: Tensor, update: int) -> None:
         """Remember where the fit is after an update."""
         self.theta = theta.detach().cpu().clone()
-        self.first, self.second = (adam.state[theta][name].cpu().clone() for name in ("exp_avg", "exp_avg_sq"))
+        self.first, self.second = (adam.state[theta][name].cpu().clone() for name in MEANS)
         self.update = update
 
     def look(self, tolerance: float) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..core.exports import EXPORTS
 from ..core.files import write_file
-from ..models.graph import INPUTS, Graph
+from ..models.graph import Graph
 
 
 class Edge(NamedTuple):
@@ -30,8 +30,7 @@ class Circuit:
     model: str
     task: str
     graph: Graph
-    width: int
-    """Of the residual stream."""
+    width: int  # of the residual stream
     keep: NDArray[np.bool_] = field(repr=False)
     scores: NDArray[np.float64] = field(repr=False)
 
@@ -60,15 +59,10 @@ class Circuit:
         graph = self.graph
         if graph.n_kv_heads == graph.n_heads:
             return self
-        heads, group = np.arange(graph.n_heads), graph.n_heads // graph.n_kv_heads
-        columns, shares = list[int](), list[float]()
-        for layer in range(graph.n_layers):
-            queries, keys, values, mlp = (graph.reader_of(layer, role) for role in (*INPUTS, None))
-            columns += [*(queries + heads), *(keys + heads // group), *(values + heads // group), mlp]
-            shares += [1.0] * graph.n_heads + [1 / group] * 2 * graph.n_heads + [1.0]
-        columns.append(len(graph.readers) - 1)
-        scores = self.scores[:, columns] * np.array([*shares, 1.0])
-        return replace(self, graph=replace(graph, n_kv_heads=graph.n_heads), keep=self.keep[:, columns], scores=scores)
+        group = graph.n_heads // graph.n_kv_heads
+        copies = np.array(([1] * graph.n_heads + [group] * 2 * graph.n_kv_heads + [1]) * graph.n_layers + [1])
+        keep, scores = np.repeat(self.keep, copies, axis=1), np.repeat(self.scores * (1 / copies), copies, axis=1)
+        return replace(self, graph=replace(graph, n_kv_heads=graph.n_heads), keep=keep, scores=scores)
 
     def save_mib(self, path: str | Path) -> Path:
         """MIB's and EAP-IG's graph JSON: every edge of the model with its score and whether it is in the circuit."""

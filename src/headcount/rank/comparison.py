@@ -17,8 +17,7 @@ from .contrast import ContrastGates
 from .roles import HeadRoles
 from .scores import EdgeScores, HeadScores
 
-TOP_SHARE = 0.1
-"""The top heads that are compared unless told otherwise: a tenth of all."""
+TOP_SHARE = 0.1  # of the heads are compared unless told otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,16 +27,11 @@ class Comparison(Saved, Tabled):
     FILE: ClassVar[str] = "comparison"
 
     names: tuple[str, ...]
-    by: ScoreOrder
-    """What is compared: the scores, or their sizes."""
-    spearman: Floats = field(repr=False)
-    """Rank correlation, [score, score]."""
-    jaccard: dict[int, Floats] = field(repr=False)
-    """k -> heads in both top k / heads in either, [score, score]."""
-    seed_spearman: tuple[float | None, ...]
-    """Mean over pairs of seeds of their rank correlation; none where a score has fewer than two seeds."""
-    seed_jaccard: tuple[float | None, ...]
-    """The same of the overlap of their top heads, at the first k."""
+    by: ScoreOrder  # what is compared: the scores, or their sizes
+    spearman: Floats = field(repr=False)  # rank correlation, [score, score]
+    jaccard: dict[int, Floats] = field(repr=False)  # k -> heads in both top k / heads in either, [score, score]
+    seed_spearman: tuple[float | None, ...]  # mean over pairs of seeds; none where a score has fewer than two
+    seed_jaccard: tuple[float | None, ...]  # the same at the first k
 
     def beside(self) -> Facts:
         return {"rows": self.rows()}

@@ -52,10 +52,8 @@ class ContrastGates(Saved):
     retain: str
     forget: str
     fill: str
-    gates: Floats = field(repr=False)
-    """[seed, layer, head]."""
-    retained: Floats
-    """Log-probability of a target token, mean over the test split: of the whole model, then under each seed's gates."""
+    gates: Floats = field(repr=False)  # [seed, layer, head]
+    retained: Floats  # mean log-probability of a test target's token, of the whole model, then under each seed's gates
     forgotten: Floats
     provenance: Facts = field(default_factory=dict, repr=False)
 

@@ -23,8 +23,9 @@ which is t · (query - its value at x̂ = 0), all in head space. For several gra
 the large product is done once, and the points share a forward and a backward pass.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -44,20 +45,9 @@ Tensors = Sequence[Tensor]
 Projections = Sequence[Projection | None]
 
 
-def eap(model: Model, pairs: Sequence[Pair], request: Request) -> Tensor:
-    return _attribute(model, pairs, request, [1.0])
-
-
-def eap_ig(model: Model, pairs: Sequence[Pair], request: Request) -> Tensor:
-    return _attribute(model, pairs, request, [step / request.steps for step in range(request.steps)])
-
-
-def eap_clean_corrupted(model: Model, pairs: Sequence[Pair], request: Request) -> Tensor:
-    return _attribute(model, pairs, request, [1.0, 0.0])
-
-
-def _attribute(model: Model, pairs: Sequence[Pair], request: Request, shares: list[float]) -> Tensor:
-    """Mean over pairs, [writer, reader]; `shares` are the points between corrupt (0) and clean (1)."""
+def _attribute(model: Model, pairs: Sequence[Pair], request: Request, points: Callable[[int], list[float]]) -> Tensor:
+    """Mean over pairs, [writer, reader]; `points`: steps -> points between corrupt (0) and clean (1)."""
+    shares = points(request.steps)
     wiring, sizes = find_wiring(model, request.readers), Sizes.of_model(model, request.readers)
     scores = torch.zeros(wiring.graph.real.shape, dtype=torch.float64)
     forwards = 2 * len(shares) + len({0.0, 1.0} - set(shares))
@@ -72,6 +62,11 @@ def _attribute(model: Model, pairs: Sequence[Pair], request: Request, shares: li
         scores += found.cpu().double()
         request.advance(forwards * len(batch))
     return scores / len(pairs)
+
+
+eap = partial(_attribute, points=lambda steps: [1.0])
+eap_ig = partial(_attribute, points=lambda steps: [step / steps for step in range(steps)])
+eap_clean_corrupted = partial(_attribute, points=lambda steps: [1.0, 0.0])
 
 
 def _score_batch(

@@ -22,7 +22,7 @@ from torch import Tensor
 from ..core.cache import cache_folder
 from ..core.errors import HeadcountError
 from ..core.keys import digest, package_source
-from ..core.provenance import versions
+from ..core.provenance import Facts, versions
 from ..edit import cut_heads
 from ..meters.metrics import log_prob_per_token
 from ..models import Model
@@ -32,15 +32,10 @@ from .checkpoint import Checkpoint, FitState
 from .fit import Fit, checked_fit
 from .method import Request
 
-SAVE_EVERY = 15.0
-"""Seconds between checkpoints."""
+SAVE_EVERY = 15.0  # seconds between checkpoints
 SETTLED = 0.01
 """A seed has settled when its gates moved less than this on average since they were last looked at, none of them more
 than ten times as far, and none across one half."""
-
-
-class LossError(HeadcountError):
-    """The loss of a fit is not a number."""
 
 
 @dataclass(frozen=True)
@@ -79,16 +74,10 @@ class Fitter:
         fit, fill = checked_fit(request.fit), request.filler.fill
         if fill.kind == "resample":
             raise HeadcountError("Gates cannot be filled by 'resample'. Use zero, mean, mean-global or counterfactual.")
-        facts = {
-            "versions": versions(),
-            "source": package_source(),
-            "model": {key: fact for key, fact in model.facts().items() if key != "name"},
-            "examples": [[example.facts() for example in group] for group in objective.groups],
-            "fit": fit.facts(),
-            "fill": str(fill),
-            "seed": request.seed,
-            "max_tokens": request.max_tokens,
-        }
+        examples = [[example.facts() for example in group] for group in objective.groups]
+        nameless = {key: fact for key, fact in model.facts().items() if key != "name"}
+        facts: Facts = {"versions": versions(), "source": package_source(), "model": nameless, "examples": examples}
+        facts |= {"fit": fit.facts(), "fill": str(fill), "seed": request.seed, "max_tokens": request.max_tokens}
         key = digest(facts)
         path = Path(checkpoint) if checkpoint else cache_folder() / "fits" / f"{key}.safetensors"
         return cls(model, objective, fit, request, Checkpoint.at(path, key))
@@ -116,7 +105,7 @@ class Fitter:
                 break
             try:
                 state.losses[update, active] = self.update(stage, theta, adam, update, active)
-            except LossError:
+            except HeadcountError:
                 self.checkpoint.save(stage.name, state)  # the last good gates
                 raise
             state.keep(adam, theta, update + 1)
@@ -188,8 +177,8 @@ class Fitter:
             part.append(pair)
         yield part
 
-    def _refusal(self, stage: Stage, update: int, seed: int, group: int) -> LossError:
-        return LossError(
+    def _refusal(self, stage: Stage, update: int, seed: int, group: int) -> HeadcountError:
+        return HeadcountError(
             f"The loss is not a finite number at update {update + 1} of the stage {stage.name!r}, seed"
             f" {self.request.seed + seed}, in the batch that holds train example {group} (counted from 0). The last"
             f" good gates are kept in {self.checkpoint.path}; look at that example, or load the model in a wider dtype."

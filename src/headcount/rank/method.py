@@ -58,21 +58,14 @@ class Method:
     name: str
     summary: str
     cost: str
-    target: "str | ScoreFunction"
-    """The function, or 'file:function' below `rank/`, so that listing the methods needs no torch."""
+    target: "str | ScoreFunction"  # or 'file:function' below `rank/`, so that listing the methods needs no torch
     units: ScoredUnits = "heads"
-    needs_pairs: bool = False
-    """True where every prompt must have its counterfactual."""
-    signed: bool = True
-    """Whether the sign of a score says anything; without one there is no order `signed`."""
-    side: RunSide = "clean"
-    """The prompts that the method runs on."""
-    metric: str = ""
-    """The one metric that the method knows; any where empty."""
-    fill: str = ""
-    """What it puts in a head's place unless told otherwise."""
-    samples: Samples = "examples"
-    """What its scores have one of."""
+    needs_pairs: bool = False  # True where every prompt must have its counterfactual
+    signed: bool = True  # whether the sign of a score says anything; without one there is no order `signed`
+    side: RunSide = "clean"  # the prompts that the method runs on
+    metric: str = ""  # the one that the method knows; any where empty
+    fill: str = ""  # what it puts in a head's place unless told otherwise
+    samples: Samples = "examples"  # what its scores have one of
     source: str = field(init=False, default="")
     """A hash of the code behind a method from outside, as it was when it became known; empty for our own."""
 

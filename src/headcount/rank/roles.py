@@ -13,9 +13,7 @@ from ..core.words import ROLES, Role
 from .scores import HeadScores
 
 LABELS: dict[Role, str] = dict(zip(ROLES, ("facilitating", "irrelevant", "interfering"), strict=True))
-UNCLEAR = "unclear"
-"""The label of a head none of whose scores reaches one half."""
-
+UNCLEAR = "unclear"  # none of the head's scores reaches one half
 Aggregation = Literal["always", "any", "mean", "max"]
 
 
@@ -33,14 +31,10 @@ class HeadRoles(Saved, Tabled):
     model: str
     task: str
     fill: str
-    free: Floats = field(repr=False)
-    """G0, the gates fitted without a pull, from which both others start, [seed, layer, head]."""
-    plus: Floats = field(repr=False)
-    """G+, fitted under a pull toward keeping heads."""
-    minus: Floats = field(repr=False)
-    """G-, fitted under a pull toward removing them."""
-    losses: Floats = field(repr=False)
-    """Loss on each minibatch, [stage, update, seed]; not a number once a seed has settled."""
+    free: Floats = field(repr=False)  # G0, fitted without a pull; both others start from it, [seed, layer, head]
+    plus: Floats = field(repr=False)  # G+, fitted under a pull toward keeping heads
+    minus: Floats = field(repr=False)  # G-, fitted under a pull toward removing them
+    losses: Floats = field(repr=False)  # of minibatches, [stage, update, seed]; not a number once a seed has settled
     provenance: Facts = field(default_factory=dict, repr=False)
 
     @property

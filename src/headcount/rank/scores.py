@@ -34,12 +34,9 @@ class HeadScores(Saved, Tabled):
     task: str
     method: str
     metric: str
-    by_pair: Floats = field(repr=False)
-    """[sample, layer, head]."""
-    samples: str = "examples"
-    """What the samples are: `examples` (pairs or completions), or the `seeds` of a method that is fitted."""
-    signed: bool = True
-    """Whether the sign of a score says anything."""
+    by_pair: Floats = field(repr=False)  # [sample, layer, head]
+    samples: str = "examples"  # or the `seeds` of a method that is fitted
+    signed: bool = True  # whether the sign of a score says anything
     provenance: Facts = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -86,10 +83,8 @@ class EdgeScores(Saved, Tabled):
     method: str
     metric: str
     graph: Graph
-    width: int
-    """Of the residual stream."""
-    values: Floats = field(repr=False)
-    """[writer, reader], mean over pairs; 0 where there is no edge."""
+    width: int  # of the residual stream
+    values: Floats = field(repr=False)  # [writer, reader], mean over pairs; 0 where there is no edge
     signed: bool = True
     provenance: Facts = field(default_factory=dict, repr=False)
 

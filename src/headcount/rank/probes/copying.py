@@ -29,13 +29,8 @@ Ids = Sequence[int]
 
 @torch.no_grad()
 def copy_scores(model: Model, prompts: Sequence[Ids], answers: Sequence[Ids], needles: Sequence[Ids]) -> Tensor:
-    """[question, layer, head].
-
-    **Arguments:**
-
-    - `answers`: what the model writes behind each prompt.
-    - `needles`: positions in each prompt that hold the answer.
-    """
+    """[question, layer, head]; `answers` are written behind the prompts, `needles` the positions in each prompt that
+    hold the answer."""
     if empty := [place for place, needle in enumerate(needles) if not needle]:
         raise HeadcountError(f"A needle has at least one position in the prompt; that of prompt {empty[0]} has none.")
     examples = [Completion(tuple(prompt), tuple(answer)) for prompt, answer in zip(prompts, answers, strict=True)]
@@ -71,12 +66,8 @@ def _word(model: Model, token: int) -> str:
 
 
 def retrieval_scores(model: Model, questions: QuestionSet, answers: Answers) -> HeadScores:
-    """Copy scores from the retrieval questions of train and validation that the whole model answers right.
-
-    **Arguments:**
-
-    - `answers`: of the whole model to `questions.questions`.
-    """
+    """Copy scores from the retrieval questions of train and validation that the whole model answers right; `answers`
+    are its own to `questions.questions`."""
     asked = (*questions.train, *questions.validation)
     own = of_function(asked, "retrieval")
     texts = [answers.texts[0][place] for place in own]

@@ -40,26 +40,17 @@ class Probe(Saved):
     FILE: ClassVar[str] = "probe"
 
     model: str
-    questions: str
-    """The name of the set."""
+    questions: str  # the name of the set
     functions: tuple[str, ...]
     choose: str
-    importance: Floats = field(repr=False)
-    """Of the joint classifier, gradient times activation, [seed, function, layer, head]."""
-    by_head: Floats = field(repr=False)
-    """Of a probe a head, area under the ROC curve minus one half, [function, layer, head]."""
-    joint_accuracy: Floats
-    """Share of the validation questions whose function the joint classifier names, [seed]."""
-    joint_control: Floats
-    """The same, fitted to shuffled labels, minus what such guesses would get by chance, [shuffle, template]."""
-    head_accuracy: Floats = field(repr=False)
-    """Of a probe a head, [layer, head]."""
-    head_control: Floats = field(repr=False)
-    """The same, fitted to shuffled labels, minus chance, mean over heads, [shuffle, template]."""
-    chance: float
-    """The share of the most frequent function among the validation questions."""
-    skipped: dict[str, int] = field(default_factory=dict)
-    """Questions that could not be used, by reason."""
+    importance: Floats = field(repr=False)  # of the joint classifier, [seed, function, layer, head]
+    by_head: Floats = field(repr=False)  # area under the ROC curve minus one half, [function, layer, head]
+    joint_accuracy: Floats  # share of the validation questions whose function the joint classifier names, [seed]
+    joint_control: Floats  # the same, fitted to shuffled labels, minus chance, [shuffle, template]
+    head_accuracy: Floats = field(repr=False)  # of a probe a head, [layer, head]
+    head_control: Floats = field(repr=False)  # the same, shuffled, minus chance, mean over heads, [shuffle, template]
+    chance: float  # the share of the most frequent function among the validation questions
+    skipped: dict[str, int] = field(default_factory=dict)  # why questions could not be used -> how many
     provenance: Facts = field(default_factory=dict, repr=False)
 
     def scores(self, function: str, method: str = "probe") -> HeadScores:
