@@ -12,9 +12,9 @@ from families import FAMILIES, prompts, random_task, tiny
 from headcount.edit import Filler, Filling, cut_heads
 from headcount.rank import gate_fit
 from headcount.rank.checkpoint import Checkpoint
-from headcount.rank.contrast import contrast_loss
 from headcount.rank.fit import Fit
 from headcount.rank.gate_fit import Fitter, Objective, Stage, minibatch
+from headcount.rank.gating import contrast_loss
 from headcount.rank.method import Request
 
 LONG = hc.QUICK  # a few seconds on the planted model

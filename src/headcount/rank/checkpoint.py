@@ -13,6 +13,7 @@ from torch import Tensor
 from ..core.files import writable_folder, write_file
 
 MEANS = ("exp_avg", "exp_avg_sq")  # what Adam calls them
+SETTLED = 0.01
 
 
 @dataclass
@@ -46,12 +47,12 @@ class FitState:
         self.first, self.second = (adam.state[theta][name].cpu().clone() for name in MEANS)
         self.update = update
 
-    def look(self, tolerance: float) -> None:
-        """Mark the seeds whose gates have stopped: little movement, of no gate much more, and none across one half,
-        since the last look."""
+    def look(self) -> None:
+        """Mark the seeds that have settled: since the last look their gates moved less than SETTLED on average, none of
+        them ten times as far, and none across one half."""
         now, before = self.theta.sigmoid(), self.seen.sigmoid()
         moved = (now - before).abs().flatten(1)
-        still = (moved.mean(1) < tolerance) & (moved.amax(1) < 10 * tolerance)
+        still = (moved.mean(1) < SETTLED) & (moved.amax(1) < 10 * SETTLED)
         crossed = ((now >= 0.5) != (before >= 0.5)).flatten(1).any(1)
         self.settled |= still & ~crossed
         self.seen = self.theta.clone()
@@ -65,8 +66,7 @@ class Checkpoint:
     """The file of one fit: the state of the stage that runs, and of those that are done."""
 
     path: Path
-    key: str
-    """What the fit depends on; a file of another fit is not gone on from."""
+    key: str  # what the fit depends on; a file of another fit is not gone on from
     stages: dict[str, FitState] = field(default_factory=dict)
 
     @classmethod

@@ -13,7 +13,7 @@ from ..core.errors import HeadcountError
 from ..core.provenance import Facts
 from ..core.saving import Floats, Row, Saved, Tabled
 from ..core.words import SCORE_ORDERS, ScoreOrder
-from .contrast import ContrastGates
+from .gating import ContrastGates
 from .roles import HeadRoles
 from .scores import EdgeScores, HeadScores
 
@@ -124,6 +124,5 @@ def _compared(maps: Sequence[Floats] | Floats, by: ScoreOrder) -> Floats:
 
 def _names(scores: Sequence[HeadScores]) -> tuple[str, ...]:
     """The method; and the task and the model where they are not all the same."""
-    parts = [[getattr(entry, part) for entry in scores] for part in ("method", "task", "model")]
-    telling = [part for number, part in enumerate(parts) if number == 0 or len(set(part)) > 1]
-    return tuple(" · ".join(filter(None, named)) for named in zip(*telling, strict=True))
+    telling = [part for part in ("task", "model") if len({getattr(entry, part) for entry in scores}) > 1]
+    return tuple(" · ".join(filter(None, [entry.method, *(getattr(entry, p) for p in telling)])) for entry in scores)

@@ -33,9 +33,6 @@ from .fit import Fit, checked_fit
 from .method import Request
 
 SAVE_EVERY = 15.0  # seconds between checkpoints
-SETTLED = 0.01
-"""A seed has settled when its gates moved less than this on average since they were last looked at, none of them more
-than ten times as far, and none across one half."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +107,7 @@ class Fitter:
                 raise
             state.keep(adam, theta, update + 1)
             if fit.patience and (update + 1) % fit.patience == 0:
-                state.look(SETTLED)
+                state.look()
             if time.monotonic() - saved > SAVE_EVERY:
                 self.checkpoint.save(stage.name, state)
                 saved = time.monotonic()
