@@ -49,7 +49,7 @@ class GateBench:
         objective = Objective([(example,) for example in self.examples], lambda log_probs: -log_probs[:, 0])
         fit = Fit(seeds=seeds, updates=1, batch=len(self.examples), patience=0)
         request = Request("log_prob_per_token", filler, "all", 1, 0, 2048, lambda n: None, fit=fit)
-        fitter = Fitter.prepare(self.model, objective, request, Path("unused.safetensors"))
+        fitter = Fitter(self.model, objective, request, Path("unused.safetensors"))
         theta = fitter.first_gates().requires_grad_()
         adam = torch.optim.Adam([theta])
         return lambda: fitter.update(Stage("keeping", 0.1), theta, adam, 0, list(range(seeds)))

@@ -91,7 +91,7 @@ def test_the_gradient_of_the_gates_equals_finite_differences(family, fill):
     filler = Filler.prepare(model, fill, examples=task.train, reference=task.train)
     objective = Objective([(example,) for example in task.train], lambda log_probs: -log_probs[:, 0])
     request = Request("log_prob_per_token", filler, "all", 1, 0, 2048, lambda n: None, fit=SHORT)
-    fitter = Fitter.prepare(model, objective, request)
+    fitter = Fitter(model, objective, request)
     theta = torch.randn(2, 3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
     part = [(seed, group) for seed in range(2) for group in range(len(task.train))]
     with model.frozen():
@@ -147,7 +147,7 @@ def fitter_of(model, task, fit, seed=0, checkpoint=None):
     filler = Filler.prepare(model, "zero", examples=task.train, reference=task.train)
     objective = Objective([(example,) for example in task.train], lambda log_probs: -log_probs[:, 0])
     request = Request("log_prob_per_token", filler, "all", 1, seed, 2048, lambda n: None, fit=fit)
-    return Fitter.prepare(model, objective, request, checkpoint)
+    return Fitter(model, objective, request, checkpoint)
 
 
 def test_the_pull_ends_at_the_clamp(planted, planted_task):

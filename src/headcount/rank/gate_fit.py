@@ -29,7 +29,7 @@ from ..models import Model
 from ..tasks.batches import collate
 from ..tasks.examples import Example
 from .checkpoint import Checkpoint, FitState
-from .fit import Fit, checked_fit
+from .fit import checked_fit
 from .method import Request
 
 SAVE_EVERY = 15.0  # seconds between checkpoints
@@ -52,32 +52,22 @@ class Stage:
     free_rates: bool = False  # take the learning rates of a stage without a pull
 
 
-@dataclass(frozen=True)
 class Fitter:
     """Everything that a fit needs; `run` does one stage. The request's seed is that of the first fit; the others count
-    on from it."""
+    on from it. What an earlier run of the same fit has left in the checkpoint is gone on from."""
 
-    model: Model
-    objective: Objective
-    fit: Fit
-    request: Request
-    checkpoint: Checkpoint
-
-    @classmethod
-    def prepare(
-        cls, model: Model, objective: Objective, request: Request, checkpoint: str | Path | None = None
-    ) -> "Fitter":
-        """With the checkpoint that an earlier run of the same fit has left, if any."""
-        fit, fill = checked_fit(request.fit), request.filler.fill
+    def __init__(self, model: Model, objective: Objective, request: Request, checkpoint: Path | str | None = None):
+        self.model, self.objective, self.request, self.fit = model, objective, request, checked_fit(request.fit)
+        fill = request.filler.fill
         if fill.kind == "resample":
             raise HeadcountError("Gates cannot be filled by 'resample'. Use zero, mean, mean-global or counterfactual.")
         examples = [[example.facts() for example in group] for group in objective.groups]
         nameless = {key: fact for key, fact in model.facts().items() if key != "name"}
         facts: Facts = {"versions": versions(), "source": package_source(), "model": nameless, "examples": examples}
-        facts |= {"fit": fit.facts(), "fill": str(fill), "seed": request.seed, "max_tokens": request.max_tokens}
+        facts |= {"fit": self.fit.facts(), "fill": str(fill), "seed": request.seed, "max_tokens": request.max_tokens}
         key = digest(facts)
         path = Path(checkpoint) if checkpoint else cache_folder() / "fits" / f"{key}.safetensors"
-        return cls(model, objective, fit, request, Checkpoint.at(path, key))
+        self.checkpoint = Checkpoint.at(path, key)
 
     def first_gates(self) -> Tensor:
         """θ of random gates, uniform from 0 to 1, [seed, layer, head]."""

@@ -96,7 +96,7 @@ def _three_stages(
 ) -> tuple[Tensor, Tensor]:
     """G0, G+ and G-, [stage, seed, layer, head], and the losses, [stage, update, seed]."""
     objective = Objective([(example,) for example in examples], lambda log_probs: -log_probs[:, 0])
-    fitter = Fitter.prepare(model, objective, request, checkpoint)
+    fitter = Fitter(model, objective, request, checkpoint)
     pull = fitter.fit.pull
     if pull <= 0:
         raise HeadcountError(f"The pull must be above 0, as both signs of it are fitted; this is {pull}.")
@@ -165,7 +165,7 @@ def fit_contrast(
         bar.describe(f"{model.name} · {retain.name} without {forget.name} · contrast")
         told, note = advance or bar.advance, note or bar.note
         request = Request("log_prob_per_token", filler, "all", 1, seed, max_tokens, told, fit=fit, note=note)
-        fitter = Fitter.prepare(model, Objective(groups, contrast_loss), request, checkpoint)
+        fitter = Fitter(model, Objective(groups, contrast_loss), request, checkpoint)
         theta, _ = fitter.run(Stage("contrast", fit.pull, free_rates=True), fitter.first_gates())
         fitter.checkpoint.path.unlink(missing_ok=True)
     gates = theta.double().sigmoid().numpy()

@@ -49,11 +49,8 @@ class HeadScores(Saved, Tabled):
         return int(self.values.size)
 
     def order(self, by: ScoreOrder = "absolute") -> list[Head]:
-        """Heads (layer, head) from the first to be kept to the last.
-
-        `signed`: the most helpful first, the most harmful last. `absolute`: the largest effect first, of either sign.
-        Ties go by layer and head.
-        """
+        """Heads (layer, head) from the first to be kept to the last: `signed`, the most helpful first, the most harmful
+        last; `absolute`, the largest effect first, of either sign. Ties go by layer and head."""
         heads = self.values.shape[1]
         return [divmod(index, heads) for index in _ranked(self.values.ravel(), by).tolist()]
 

@@ -13,13 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...core.errors import HeadcountError, did_you_mean
+from ...core.errors import HeadcountError, did_you_mean, require_known
 from ...core.provenance import Facts
 from ...core.saving import Floats, Saved
 from ...core.words import TokenChoice
 from ...meters import Advance, silent
 from ...models import Model
-from ...tasks.questions import Question, QuestionSet
+from ...tasks.questions import QuestionSet
 from ...tasks.questions.prompts import question_prompts
 from ..comparison import jaccard, seed_agreement, spearman
 from ..scores import HeadScores
@@ -29,8 +29,7 @@ from .joint import JointClassifier, features, fit_joint
 from .values import answer_values
 
 PROBES = ("probe", "probe-by-head")
-CONTROL_ERRORS = 3.0
-"""The control is at chance while it lies within so many standard errors of it."""
+CONTROL_ERRORS = 3.0  # standard errors within which a control is at chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +56,7 @@ class Probe(Saved):
         """The scores of heads for one function."""
         if function not in self.functions:
             raise HeadcountError(f"The probe knows nothing about {function!r}.{did_you_mean(function, self.functions)}")
-        if method not in PROBES:
-            raise HeadcountError(f"There is no probe {method!r}.{did_you_mean(method, PROBES)}")
+        require_known(method, PROBES, "probe")
         place = self.functions.index(function)
         by_sample = self.importance[:, place] if method == "probe" else self.by_head[place][None]
         metric = "importance" if method == "probe" else "roc_auc - 0.5"
@@ -116,6 +114,8 @@ def probe_heads(
     asked, n_train = (*questions.train, *questions.validation), len(questions.train)
     used = [p for p, question in enumerate(asked) if answers[p] and question.function in functions]
     own, said = [asked[place] for place in used], [answers[place] for place in used]
+    empty = sum(not answer for answer in answers[: len(asked)])
+    left_out = {"empty answers": empty, "function not in every split": len(asked) - empty - len(used)}
     values = answer_values(model, question_prompts(model, own), said, choose=choose, k=k, advance=advance)
     labels = torch.tensor([functions.index(question.function) for question in own])
     fitted = torch.tensor([place < n_train for place in used])
@@ -137,7 +137,7 @@ def probe_heads(
         head_accuracy=(by_head.guesses == held_labels[:, None, None]).mean(0),
         head_control=np.stack([shuffled.excess(shuffled.by_head().guesses) for shuffled in mixed]),
         chance=float(np.bincount(held_labels).max() / len(held_labels)),
-        skipped=_left_out(asked, answers, functions),
+        skipped={reason: count for reason, count in left_out.items() if count},
         provenance={"fit": fit.facts(), "seeds": seeds, "shuffles": shuffles, "seed": seed, "choose": choose, "k": k},
     )
 
@@ -154,14 +154,6 @@ def _answered(questions: QuestionSet, answers: Sequence[Sequence[int]]) -> tuple
             f" questions with a word; there is {', '.join(found) or 'none'}."
         )
     return found
-
-
-def _left_out(asked: Sequence[Question], answers: Sequence[Sequence[int]], functions: Sequence[str]) -> dict[str, int]:
-    """Why questions were not used -> how many."""
-    answered = [question for question, answer in zip(asked, answers, strict=False) if answer]
-    strange = [question for question in answered if question.function not in functions]
-    counts = {"empty answers": len(asked) - len(answered), "function not in every split": len(strange)}
-    return {reason: count for reason, count in counts.items() if count}
 
 
 @dataclass(frozen=True)
