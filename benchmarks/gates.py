@@ -12,6 +12,7 @@ import headcount as hc
 from headcount.edit import Filler
 from headcount.rank.fit import Fit
 from headcount.rank.gate_fit import Fitter, Objective, Stage
+from headcount.rank.method import Request
 from headcount.tasks.batches import collate
 
 SEEDS = 4
@@ -47,10 +48,8 @@ class GateBench:
         filler = Filler.prepare(self.model, "zero", examples=self.examples, reference=self.examples)
         objective = Objective([(example,) for example in self.examples], lambda log_probs: -log_probs[:, 0])
         fit = Fit(seeds=seeds, updates=1, batch=len(self.examples), patience=0)
-        fitter = Fitter.prepare(
-            self.model, objective, fit, filler, seed=0, max_tokens=2048, advance=lambda n: None,
-            note=lambda words: None, checkpoint=Path("unused.safetensors"),
-        )  # fmt: skip
+        request = Request("log_prob_per_token", filler, "all", 1, 0, 2048, lambda n: None, fit=fit)
+        fitter = Fitter(self.model, objective, request, Path("unused.safetensors"))
         theta = fitter.first_gates().requires_grad_()
         adam = torch.optim.Adam([theta])
         return lambda: fitter.update(Stage("keeping", 0.1), theta, adam, 0, list(range(seeds)))

@@ -12,9 +12,10 @@ from families import FAMILIES, prompts, random_task, tiny
 from headcount.edit import Filler, Filling, cut_heads
 from headcount.rank import gate_fit
 from headcount.rank.checkpoint import Checkpoint
-from headcount.rank.contrast import contrast_loss
 from headcount.rank.fit import Fit
 from headcount.rank.gate_fit import Fitter, Objective, Stage, minibatch
+from headcount.rank.gating import contrast_loss
+from headcount.rank.method import Request
 
 LONG = hc.QUICK  # a few seconds on the planted model
 SHORT = Fit(seeds=2, updates=6, batch=4, patience=0)
@@ -89,9 +90,8 @@ def test_the_gradient_of_the_gates_equals_finite_differences(family, fill):
     model, task = tiny(family, torch.float64), random_completions()
     filler = Filler.prepare(model, fill, examples=task.train, reference=task.train)
     objective = Objective([(example,) for example in task.train], lambda log_probs: -log_probs[:, 0])
-    fitter = Fitter.prepare(
-        model, objective, SHORT, filler, seed=0, max_tokens=2048, advance=lambda n: None, note=lambda words: None
-    )
+    request = Request("log_prob_per_token", filler, "all", 1, 0, 2048, lambda n: None, fit=SHORT)
+    fitter = Fitter(model, objective, request)
     theta = torch.randn(2, 3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
     part = [(seed, group) for seed in range(2) for group in range(len(task.train))]
     with model.frozen():
@@ -146,10 +146,8 @@ def test_without_the_task_loss_the_pull_moves_every_gate_its_way(planted, plante
 def fitter_of(model, task, fit, seed=0, checkpoint=None):
     filler = Filler.prepare(model, "zero", examples=task.train, reference=task.train)
     objective = Objective([(example,) for example in task.train], lambda log_probs: -log_probs[:, 0])
-    return Fitter.prepare(
-        model, objective, fit, filler, seed=seed, max_tokens=2048, advance=lambda n: None, note=lambda words: None,
-        checkpoint=checkpoint,
-    )  # fmt: skip
+    request = Request("log_prob_per_token", filler, "all", 1, seed, 2048, lambda n: None, fit=fit)
+    return Fitter(model, objective, request, checkpoint)
 
 
 def test_the_pull_ends_at_the_clamp(planted, planted_task):

@@ -19,10 +19,10 @@ from .models import load as load
 from .models import register_family as register_family
 from .rank.circuit import Circuit as Circuit
 from .rank.comparison import compare_scores as compare_scores
-from .rank.contrast import ContrastGates as ContrastGates
-from .rank.contrast import fit_contrast as fit_contrast
 from .rank.fit import QUICK as QUICK
 from .rank.fit import Fit as Fit
+from .rank.gating import ContrastGates as ContrastGates
+from .rank.gating import fit_contrast as fit_contrast
 from .rank.gating import fit_roles as fit_roles
 from .rank.method import Method as Method
 from .rank.method import register_method as register_method

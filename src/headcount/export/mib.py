@@ -11,13 +11,11 @@ def mib(circuit: Circuit) -> str:
     wide = circuit.by_query_head()
     graph = wide.graph
     inside = {*wide.nodes, "logits"}
+    writers, readers, scores, keep = graph.writers, graph.readers, wide.scores, wide.keep
     edges = {
-        f"{graph.writers[writer]}->{graph.readers[reader]}": {
-            "score": float(wide.scores[writer, reader]),
-            "in_graph": bool(wide.keep[writer, reader]),
-        }
-        for writer, reader in np.argwhere(graph.real)
+        f"{writers[f]}->{readers[b]}": {"score": float(scores[f, b]), "in_graph": bool(keep[f, b])}
+        for f, b in np.argwhere(graph.real)
     }
     config = {"n_layers": graph.n_layers, "n_heads": graph.n_heads, "parallel_attn_mlp": graph.parallel}
-    nodes = {name: {"in_graph": name in inside} for name in (*graph.writers, "logits")}
+    nodes = {name: {"in_graph": name in inside} for name in (*writers, "logits")}
     return json.dumps({"cfg": {**config, "d_model": circuit.width}, "nodes": nodes, "edges": edges})

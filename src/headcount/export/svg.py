@@ -10,12 +10,14 @@ from xml.sax.saxutils import escape
 
 from ..rank.circuit import Circuit, Edge
 
-COLOURS = {"q": "#2f6db3", "k": "#2a9d6f", "v": "#e8833a", "": "#5b5b5b"}
-WORDS = {"q": "query", "k": "key", "v": "value", "": "MLP, logits"}
+GREY = "#5b5b5b"
+READS = {"q": ("query", "#2f6db3", -14), "k": ("key", "#2a9d6f", 0), "v": ("value", "#e8833a", 14)}
+READS[""] = ("MLP, logits", GREY, 0)
+"""Role -> its word, its colour, and where its edges end: the three readers of a head stand side by side below it."""
 NODE_WIDTH, NODE_HEIGHT, GAP_X, GAP_Y, MARGIN, LINE = 56, 20, 12, 50, 24, 18
-BOW = 130
-"""Room beside the nodes for edges that pass many layers."""
+BOW = 130  # room beside the nodes for edges that pass many layers
 ROUNDS = 12
+DASHES = ' stroke-dasharray="4 3"'  # of negative scores
 Point = tuple[float, float]
 
 
@@ -38,27 +40,24 @@ def _drawing(layers: Mapping[str, int], edges: Sequence[Edge], title: str) -> st
     heads_width = widest * (NODE_WIDTH + GAP_X)
     width = max(2 * MARGIN + 2 * BOW + heads_width + NODE_WIDTH + GAP_X, 480)
     words = wrap(title, int(width / 7))
-    top = MARGIN + LINE * len(words) + 44
-    height = top + MARGIN + len(rows) * GAP_Y
+    below = MARGIN + LINE * len(words)
+    height = below + 44 + MARGIN + len(rows) * GAP_Y
     place = _places(rows, MARGIN + BOW, heads_width, height - MARGIN - NODE_HEIGHT / 2)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}"'
         f' viewBox="0 0 {width:.0f} {height:.0f}" font-family="Helvetica, Arial, sans-serif">',
         f'<rect width="{width:.0f}" height="{height:.0f}" fill="white"/>',
-        *(
-            f'<text x="{MARGIN}" y="{MARGIN + LINE * number}" font-size="13">{escape(line)}</text>'
-            for number, line in enumerate(words)
-        ),
-        *_legend(MARGIN + LINE * len(words)),
     ]
+    for number, line in enumerate(words):
+        lines.append(f'<text x="{MARGIN}" y="{MARGIN + LINE * number}" font-size="13">{escape(line)}</text>')
+    lines += _legend(below)
     largest = max((abs(edge.score) for edge in edges), default=0.0) or 1.0
     span = max(len(rows) - 1, 1)
     for edge in sorted(edges, key=lambda edge: abs(edge.score)):  # the strongest on top
         start, end = place[edge.writer], place[edge.node]
         passed = (start[1] - end[1]) / GAP_Y / span
         lines.append(_curve(start, end, edge, abs(edge.score) / largest, BOW * passed**0.6))
-    lines += [_box(name, *place[name]) for name in layers]
-    return "\n".join([*lines, "</svg>"]) + "\n"
+    return "\n".join([*lines, *(_box(name, *place[name]) for name in layers), "</svg>"]) + "\n"
 
 
 def _rows(layers: Mapping[str, int], edges: Sequence[Edge]) -> list[list[str]]:
@@ -76,46 +75,42 @@ def _rows(layers: Mapping[str, int], edges: Sequence[Edge]) -> list[list[str]]:
 
 
 def _places(rows: Sequence[Sequence[str]], left: float, heads_width: float, bottom: float) -> dict[str, Point]:
-    found = {}
+    found: dict[str, Point] = {}
     for number, row in enumerate(rows):
         y = bottom - number * GAP_Y
-        heads = [name for name in row if not name.startswith("m")]
+        mlps, heads = ([name for name in row if name.startswith("m") == is_mlp] for is_mlp in (True, False))
         first = left + (heads_width - len(heads) * (NODE_WIDTH + GAP_X)) / 2 + NODE_WIDTH / 2
-        for index, name in enumerate(heads):
-            found[name] = first + index * (NODE_WIDTH + GAP_X), y
-        for name in row:
-            if name.startswith("m"):  # a little higher, for its layer's heads come before it
-                found[name] = left + heads_width + GAP_X + NODE_WIDTH / 2, y - 0.4 * GAP_Y
+        found |= {name: (first + index * (NODE_WIDTH + GAP_X), y) for index, name in enumerate(heads)}
+        # An MLP stands a little higher, for its layer's heads come before it.
+        found |= dict.fromkeys(mlps, (left + heads_width + GAP_X + NODE_WIDTH / 2, y - 0.4 * GAP_Y))
     return found
 
 
 def _legend(y: float) -> list[str]:
     found, x = [], float(MARGIN)
-    for colour, word, dashes in (*((COLOURS[r], WORDS[r], "") for r in WORDS), ("#5b5b5b", "negative score", "4 3")):
-        line = f'<line x1="{x}" y1="{y}" x2="{x + 22}" y2="{y}" stroke="{colour}" stroke-width="2.5"'
-        found.append(line + (f' stroke-dasharray="{dashes}"/>' if dashes else "/>"))
+    for word, colour, dashes in (*((*read[:2], "") for read in READS.values()), ("negative score", GREY, DASHES)):
+        ends = f'x1="{x}" y1="{y}" x2="{x + 22}" y2="{y}"'
+        found.append(f'<line {ends} stroke="{colour}" stroke-width="2.5"{dashes}/>')
         found.append(f'<text x="{x + 28}" y="{y + 4}" font-size="11">{word}</text>')
         x += 46 + 6.5 * len(word)
     return found
 
 
 def _curve(start: Point, end: Point, edge: Edge, strength: float, bow: float) -> str:
-    (x1, y1), (x2, y2) = (start[0], start[1] - NODE_HEIGHT / 2), (end[0], end[1] + NODE_HEIGHT / 2)
-    x2 += {"q": -14, "k": 0, "v": 14, "": 0}[edge.role]  # the three readers of a head stand side by side below it
-    side = bow if edge.role == "" else -bow
-    bend = max((y1 - y2) * 0.35, 12)
-    dashes = ' stroke-dasharray="4 3"' if edge.score < 0 else ""
+    _, colour, aside = READS[edge.role]
+    (x1, y1), (x2, y2) = (start[0], start[1] - NODE_HEIGHT / 2), (end[0] + aside, end[1] + NODE_HEIGHT / 2)
+    side, bend = -bow if edge.role else bow, max((y1 - y2) * 0.35, 12)
     words = f"{edge.writer} to {edge.node}{' ' + edge.role if edge.role else ''}: {edge.score:+.4g}"
     return (
         f'<path d="M{x1:.1f} {y1:.1f} C{x1 + side:.1f} {y1 - bend:.1f} {x2 + side:.1f} {y2 + bend:.1f}'
-        f' {x2:.1f} {y2:.1f}"'
-        f' fill="none" stroke="{COLOURS[edge.role]}" stroke-width="{0.6 + 3.4 * strength:.2f}"'
-        f' stroke-opacity="{0.45 + 0.5 * strength:.2f}"{dashes}><title>{escape(words)}</title></path>'
+        f' {x2:.1f} {y2:.1f}" fill="none" stroke="{colour}" stroke-width="{0.6 + 3.4 * strength:.2f}"'
+        f' stroke-opacity="{0.45 + 0.5 * strength:.2f}"{DASHES if edge.score < 0 else ""}>'
+        f"<title>{escape(words)}</title></path>"
     )
 
 
 def _box(name: str, x: float, y: float) -> str:
-    fill = "#eef3fa" if name.startswith("a") else "#f7efe6" if name.startswith("m") else "#eeeeee"
+    fill = {"a": "#eef3fa", "m": "#f7efe6"}.get(name[0], "#eeeeee")
     return (
         f'<rect x="{x - NODE_WIDTH / 2:.1f}" y="{y - NODE_HEIGHT / 2:.1f}" width="{NODE_WIDTH}" height="{NODE_HEIGHT}"'
         f' rx="5" fill="{fill}" stroke="#777777" stroke-width="0.8"/>'

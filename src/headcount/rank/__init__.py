@@ -1,6 +1,5 @@
-"""Scores of heads and edges: one method a file, all of one shape. (No torch, so that they are listed at once.)"""
+"""Scores of heads and edges, all of one shape. (No torch, so that methods are listed at once.)"""
 
-from .method import METHODS as METHODS
-from .method import Method as Method
-from .method import Request as Request
-from .method import register_method as register_method
+from .method import METHODS, Method, Request, register_method
+
+__all__ = ["METHODS", "Method", "Request", "register_method"]

@@ -32,17 +32,12 @@ def attention_attribution(model: Model, batch: Batch, metric: str, counterfactua
     with model.frozen(), torch.enable_grad(), visit_attention(model, visit):
         total = metric_named(metric)(model.last_logits(batch.clean, batch.spots, rows=batch.rows), batch).sum()
         gradients = torch.autograd.grad(total, z)
-    scores = []
-    for layer, gradient in enumerate(gradients):
-        per_term = [
-            terms.weights[layer] * _dots(gradient.transpose(1, 2), terms.values[layer]) for terms in (clean, other)
-        ]
-        scores.append(per_term[0] - per_term[1])
-    return torch.stack(scores, dim=1)
 
+    def along(layer: int, terms: Terms) -> Tensor:
+        """a_ij v_j · dm/dz_i, [row, head, query, key]; a group of heads may share the values of a KV head."""
+        value, gradient = terms.values[layer], gradients[layer].transpose(1, 2)
+        rows, heads, queries, size = gradient.shape
+        dots = gradient.reshape(rows, value.shape[1], -1, size) @ value.transpose(-1, -2)
+        return terms.weights[layer] * dots.view(rows, heads, queries, -1)
 
-def _dots(gradient: Tensor, value: Tensor) -> Tensor:
-    """dm/dz_i · v_j, [row, head, query, key], for values of KV heads that a group of heads shares."""
-    rows, heads, queries, size = gradient.shape
-    stacked = gradient.reshape(rows, value.shape[1], -1, size) @ value.transpose(-1, -2)
-    return stacked.view(rows, heads, queries, -1)
+    return torch.stack([along(layer, clean) - along(layer, other) for layer in range(len(gradients))], dim=1)

@@ -1,6 +1,7 @@
 """A fit that can be killed: its state in one file, written whole or not at all, so that it goes on where it was."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -11,22 +12,20 @@ from torch import Tensor
 
 from ..core.files import writable_folder, write_file
 
+MEANS = ("exp_avg", "exp_avg_sq")  # what Adam calls them
+SETTLED = 0.01
+
 
 @dataclass
 class FitState:
     """Where one stage of a fit stands."""
 
-    theta: Tensor
-    """Logits of the gates, [seed, layer, head]."""
-    first: Tensor
-    second: Tensor
-    """Adam's running means of the gradient and of its square."""
-    seen: Tensor
-    """θ when it was last looked at."""
-    settled: Tensor
-    """[seed], True where a seed is done."""
-    losses: Tensor
-    """[update, seed]."""
+    theta: Tensor  # logits of the gates, [seed, layer, head]
+    first: Tensor  # Adam's running mean of the gradient
+    second: Tensor  # and of its square
+    seen: Tensor  # θ when it was last looked at
+    settled: Tensor  # [seed], True where a seed is done
+    losses: Tensor  # [update, seed]
     update: int = 0
 
     @classmethod
@@ -39,24 +38,21 @@ class FitState:
     def restore(self, adam: torch.optim.Adam, theta: Tensor) -> None:
         """Put Adam where it was."""
         if self.update:
-            adam.state[theta] = {
-                "step": torch.tensor(float(self.update)),
-                "exp_avg": self.first.to(theta.device).clone(),
-                "exp_avg_sq": self.second.to(theta.device).clone(),
-            }
+            means = (mean.to(theta.device).clone() for mean in (self.first, self.second))
+            adam.state[theta] = dict(zip(MEANS, means, strict=True), step=torch.tensor(float(self.update)))
 
     def keep(self, adam: torch.optim.Adam, theta: Tensor, update: int) -> None:
         """Remember where the fit is after an update."""
         self.theta = theta.detach().cpu().clone()
-        self.first, self.second = (adam.state[theta][name].cpu().clone() for name in ("exp_avg", "exp_avg_sq"))
+        self.first, self.second = (adam.state[theta][name].cpu().clone() for name in MEANS)
         self.update = update
 
-    def look(self, tolerance: float) -> None:
-        """Mark the seeds whose gates have stopped: little movement, of no gate much more, and none across one half,
-        since the last look."""
+    def look(self) -> None:
+        """Mark the seeds that have settled: since the last look their gates moved less than SETTLED on average, none of
+        them ten times as far, and none across one half."""
         now, before = self.theta.sigmoid(), self.seen.sigmoid()
         moved = (now - before).abs().flatten(1)
-        still = (moved.mean(1) < tolerance) & (moved.amax(1) < 10 * tolerance)
+        still = (moved.mean(1) < SETTLED) & (moved.amax(1) < 10 * SETTLED)
         crossed = ((now >= 0.5) != (before >= 0.5)).flatten(1).any(1)
         self.settled |= still & ~crossed
         self.seen = self.theta.clone()
@@ -70,28 +66,19 @@ class Checkpoint:
     """The file of one fit: the state of the stage that runs, and of those that are done."""
 
     path: Path
-    key: str
-    """What the fit depends on; a file of another fit is not gone on from."""
+    key: str  # what the fit depends on; a file of another fit is not gone on from
     stages: dict[str, FitState] = field(default_factory=dict)
 
     @classmethod
     def at(cls, path: Path, key: str) -> "Checkpoint":
         """What an earlier run has left there; nothing where it left nothing whole."""
-        stages: dict[str, FitState] = {}
-        try:
-            with safe_open(path, framework="pt") as file:
-                if file.metadata()["key"] != key:
-                    return cls(path, key)
+        found = cls(path, key)
+        with suppress(OSError, SafetensorError, KeyError, TypeError, ValueError), safe_open(path, "pt") as file:
+            if file.metadata()["key"] == key:
                 updates: dict[str, int] = json.loads(file.metadata()["updates"])
-                for name, update in updates.items():
-                    parts = {part: file.get_tensor(f"{name}/{part}") for part in PARTS}
-                    stages[name] = FitState(update=update, **parts)
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError):
-            return cls(path, key)
-        return cls(path, key, stages)
-
-    def resume(self, stage: str) -> FitState | None:
-        return self.stages.get(stage)
+                parts = {name: {part: file.get_tensor(f"{name}/{part}") for part in PARTS} for name in updates}
+                found.stages = {name: FitState(**parts[name], update=updates[name]) for name in updates}
+        return found
 
     def save(self, stage: str, state: FitState) -> None:
         self.stages[stage] = state
@@ -99,11 +86,3 @@ class Checkpoint:
         tensors = {f"{name}/{part}": getattr(kept, part) for name, kept in self.stages.items() for part in PARTS}
         updates = {name: kept.update for name, kept in self.stages.items()}
         write_file(self.path, serialise(tensors, {"updates": json.dumps(updates), "key": self.key}))
-
-    def finish(self, stage: str, state: FitState) -> None:
-        """A stage is done: no more of its updates will be run."""
-        state.settled[:] = True
-        self.save(stage, state)
-
-    def remove(self) -> None:
-        self.path.unlink(missing_ok=True)

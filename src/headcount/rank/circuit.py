@@ -1,5 +1,6 @@
 """A circuit: a set of edges with their scores."""
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,24 +19,20 @@ class Edge(NamedTuple):
 
     writer: str
     node: str
-    role: str
-    """q, k or v; empty for MLPs and the logits."""
+    role: str  # q, k or v; empty for MLPs and the logits
     score: float
 
 
 @dataclass(frozen=True, eq=False)
 class Circuit:
-    """A set of edges with their scores."""
+    """A set of edges with their scores, both [writer, reader]; the scores are of all edges."""
 
     model: str
     task: str
     graph: Graph
-    width: int
-    """Of the residual stream."""
+    width: int  # of the residual stream
     keep: NDArray[np.bool_] = field(repr=False)
-    """[writer, reader]."""
     scores: NDArray[np.float64] = field(repr=False)
-    """[writer, reader], of all edges."""
 
     def __len__(self) -> int:
         return int(self.keep.sum())
@@ -63,17 +60,9 @@ class Circuit:
         if graph.n_kv_heads == graph.n_heads:
             return self
         group = graph.n_heads // graph.n_kv_heads
-        columns, shares = [], []
-        for layer in range(graph.n_layers):
-            queries, keys, values = (graph.reader_of(layer, role) for role in ("q", "k", "v"))
-            columns += [queries + head for head in range(graph.n_heads)]
-            columns += [first + head // group for first in (keys, values) for head in range(graph.n_heads)]
-            columns.append(graph.reader_of(layer, None))
-            shares += [1.0] * graph.n_heads + [1 / group] * 2 * graph.n_heads + [1.0]
-        columns.append(len(graph.readers) - 1)
-        wide = Graph(graph.n_layers, graph.n_heads, graph.n_heads, graph.parallel)
-        scores = self.scores[:, columns] * np.array([*shares, 1.0])
-        return replace(self, graph=wide, keep=self.keep[:, columns], scores=scores)
+        copies = np.array(([1] * graph.n_heads + [group] * 2 * graph.n_kv_heads + [1]) * graph.n_layers + [1])
+        keep, scores = np.repeat(self.keep, copies, axis=1), np.repeat(self.scores * (1 / copies), copies, axis=1)
+        return replace(self, graph=replace(graph, n_kv_heads=graph.n_heads), keep=keep, scores=scores)
 
     def save_mib(self, path: str | Path) -> Path:
         """MIB's and EAP-IG's graph JSON: every edge of the model with its score and whether it is in the circuit."""
@@ -98,22 +87,18 @@ class Circuit:
         """At most so many edges, none of them dangling: fewer than asked for where the strongest do not connect."""
         pruned = self.pruned()
         ranked = np.argwhere(pruned.keep)[np.argsort(-np.abs(self.scores[pruned.keep]), kind="stable")]
-        low, high, found = 0, len(ranked), pruned
-        if len(pruned) <= most:
-            return pruned
-        while low < high:  # the most edges taken in order whose connected part is small enough
-            middle = (low + high + 1) // 2
+
+        def connected(count: int) -> "Circuit":
+            """What is connected among the first edges."""
             keep = np.zeros_like(self.keep)
-            keep[tuple(ranked[:middle].T)] = True
-            connected = replace(self, keep=self.graph.pruned(keep))
-            if len(connected) <= most:
-                low, found = middle, connected
-            else:
-                high = middle - 1
-        return found
+            keep[tuple(ranked[:count].T)] = True
+            return replace(self, keep=keep).pruned()
+
+        # The most edges taken in order whose connected part is small enough; more edges never connect less.
+        fitting = bisect_right(range(len(ranked) + 1), most, key=lambda count: len(connected(count)))
+        return connected(max(fitting - 1, 0))
 
     def layer_of(self, name: str) -> int:
         """-1 for the input, the number of layers for the logits."""
-        if name in ("input", "logits"):
-            return -1 if name == "input" else self.graph.n_layers
-        return int(name[1:].split(".")[0])
+        ends = {"input": -1, "logits": self.graph.n_layers}
+        return ends[name] if name in ends else int(name[1:].split(".")[0])

@@ -5,20 +5,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ..core.errors import HeadcountError
 from ..core.provenance import Facts
 from ..core.saving import Floats, Row, Saved, Tabled
-from ..core.words import ScoreOrder
-from .contrast import ContrastGates
+from ..core.words import SCORE_ORDERS, ScoreOrder
+from .gating import ContrastGates
 from .roles import HeadRoles
-from .scores import HeadScores
+from .scores import EdgeScores, HeadScores
 
-TOP_SHARE = 0.1
-"""The top heads that are compared unless told otherwise: a tenth of all."""
+TOP_SHARE = 0.1  # of the heads are compared unless told otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,29 +27,22 @@ class Comparison(Saved, Tabled):
     FILE: ClassVar[str] = "comparison"
 
     names: tuple[str, ...]
-    by: ScoreOrder
-    """What is compared: the scores, or their sizes."""
-    spearman: Floats = field(repr=False)
-    """Rank correlation, [score, score]."""
-    jaccard: dict[int, Floats] = field(repr=False)
-    """k -> heads in both top k / heads in either, [score, score]."""
-    seed_spearman: tuple[float | None, ...]
-    """Mean over pairs of seeds of their rank correlation; none where a score has fewer than two seeds."""
-    seed_jaccard: tuple[float | None, ...]
-    """The same of the overlap of their top heads, at the first k."""
+    by: ScoreOrder  # what is compared: the scores, or their sizes
+    spearman: Floats = field(repr=False)  # rank correlation, [score, score]
+    jaccard: dict[int, Floats] = field(repr=False)  # k -> heads in both top k / heads in either, [score, score]
+    seed_spearman: tuple[float | None, ...]  # mean over pairs of seeds; none where a score has fewer than two
+    seed_jaccard: tuple[float | None, ...]  # the same at the first k
 
     def beside(self) -> Facts:
         return {"rows": self.rows()}
 
     def rows(self) -> list[Row]:
         """A row a pair of scores."""
+        measures = {"spearman": self.spearman, **{f"jaccard_{k}": matrix for k, matrix in self.jaccard.items()}}
         return [
-            {
-                "first": self.names[i], "second": self.names[j], "spearman": float(self.spearman[i, j]),
-                **{f"jaccard_{k}": float(matrix[i, j]) for k, matrix in self.jaccard.items()},
-            }
+            {"first": self.names[i], "second": self.names[j], **{name: float(m[i, j]) for name, m in measures.items()}}
             for i, j in combinations(range(len(self.names)), 2)
-        ]  # fmt: skip
+        ]
 
 
 def compare_scores(
@@ -66,41 +58,37 @@ def compare_scores(
     """
     if len(scores) < 2:
         raise HeadcountError(f"A comparison needs at least two scores, and {len(scores)} came.")
-    shapes = {entry.values.shape for entry in scores}
-    if len(shapes) > 1:
+    if len({entry.values.shape for entry in scores}) > 1:
         listed = ", ".join(f"{entry.model} {entry.values.shape[0]} x {entry.values.shape[1]}" for entry in scores)
         raise HeadcountError(f"Only scores of the same heads can be compared; these are of {listed}.")
-    if by not in ("absolute", "signed"):
+    if by not in SCORE_ORDERS:
         raise HeadcountError(f"Scores are compared by 'absolute' or 'signed'; this is {by!r}.")
-    heads = scores[0].values.size
+    heads = scores[0].size
     ks = list(ks) or [max(round(TOP_SHARE * heads), 1)]
     if wrong := [k for k in ks if not 1 <= k <= heads]:
         raise HeadcountError(f"k must lie between 1 and the {heads} heads; {wrong[0]} does not.")
-    values = np.stack([_compared(entry.values, by) for entry in scores])
-    return Comparison(
-        tuple(names) or _names(scores), by, spearman(values), {k: jaccard(values, k) for k in ks},
-        tuple(seed_agreement(entry, by, spearman) for entry in scores),
-        tuple(seed_agreement(entry, by, partial(jaccard, k=ks[0])) for entry in scores),
-    )  # fmt: skip
+    values = _compared([entry.values for entry in scores], by)
+    overlaps = {k: jaccard(values, k) for k in ks}
+    measures = spearman, partial(jaccard, k=ks[0])
+    between_seeds = [tuple(seed_agreement(entry, by, measure) for entry in scores) for measure in measures]
+    return Comparison(tuple(names) or _names(scores), by, spearman(values), overlaps, *between_seeds)
 
 
 def seed_agreement(scores: HeadScores, by: ScoreOrder, measure: Callable[[Floats], Floats]) -> float | None:
     """Mean of a measure over pairs of seeds; none where a score has fewer than two."""
     if scores.samples != "seeds" or len(scores.by_pair) < 2:
         return None
-    matrix = measure(np.stack([_compared(sample, by) for sample in scores.by_pair]))
+    matrix = measure(_compared(scores.by_pair, by))
     return float(matrix[np.triu_indices(len(matrix), 1)].mean())
 
 
 def load_scores(folder: str | Path) -> HeadScores:
     """Head scores that were saved as such, or as roles or contrastive gates."""
-    folder = Path(folder)
-    for name, load in (("roles", HeadRoles.load), ("contrast", ContrastGates.load)):
-        if (folder / f"{name}.json").exists():
-            found: Any = load(folder)
-            scores: HeadScores = found.scores()
-            return scores
-    if (folder / "edge-scores.json").exists():
+    kept: tuple[type[HeadRoles | ContrastGates], ...] = HeadRoles, ContrastGates
+    for kind in kept:
+        if (Path(folder) / f"{kind.FILE}.json").exists():
+            return kind.load(folder).scores()
+    if (Path(folder) / f"{EdgeScores.FILE}.json").exists():
         raise HeadcountError(f"The folder {folder} holds scores of edges, and scores of heads are wanted.")
     return HeadScores.load(folder)
 
@@ -110,18 +98,9 @@ def spearman(values: Floats) -> Floats:
     correlates with nothing."""
     ranks = np.stack([_ranks(row) for row in values])
     centred = ranks - ranks.mean(1, keepdims=True)
-    norms = np.sqrt((centred**2).sum(1))
+    norms = np.sqrt((centred**2).sum(1, keepdims=True))
     scale = np.where(norms > 0, norms, 1.0)
-    return np.asarray((centred / scale[:, None]) @ (centred / scale[:, None]).T)
-
-
-def jaccard(values: Floats, k: int) -> Floats:
-    """Heads in both top k over heads in either, between rows."""
-    top = np.argsort(-values, axis=1, kind="stable")[:, :k]
-    member = np.zeros(values.shape, dtype=np.float64)
-    np.put_along_axis(member, top, 1.0, axis=1)
-    both = member @ member.T
-    return np.asarray(both / (2 * k - both))
+    return np.asarray((centred / scale) @ (centred / scale).T)
 
 
 def _ranks(row: Floats) -> Floats:
@@ -129,15 +108,21 @@ def _ranks(row: Floats) -> Floats:
     return np.asarray((np.cumsum(counts) - (counts + 1) / 2)[place])
 
 
-def _compared(values: Floats, by: ScoreOrder) -> Floats:
-    flat = values.ravel()
-    return np.abs(flat) if by == "absolute" else flat
+def jaccard(values: Floats, k: int) -> Floats:
+    """Heads in both top k over heads in either, between rows."""
+    member = np.zeros(values.shape)
+    np.put_along_axis(member, np.argsort(-values, axis=1, kind="stable")[:, :k], 1.0, axis=1)
+    both = member @ member.T
+    return np.asarray(both / (2 * k - both))
+
+
+def _compared(maps: Sequence[Floats] | Floats, by: ScoreOrder) -> Floats:
+    """Maps of heads as rows."""
+    rows = np.reshape(maps, (len(maps), -1))
+    return np.abs(rows) if by == "absolute" else rows
 
 
 def _names(scores: Sequence[HeadScores]) -> tuple[str, ...]:
     """The method; and the task and the model where they are not all the same."""
-    tasks, models = {entry.task for entry in scores}, {entry.model for entry in scores}
-    parts = [
-        (entry.method, entry.task if len(tasks) > 1 else "", entry.model if len(models) > 1 else "") for entry in scores
-    ]
-    return tuple(" · ".join(filter(None, named)) for named in parts)
+    telling = [part for part in ("task", "model") if len({getattr(entry, part) for entry in scores}) > 1]
+    return tuple(" · ".join(filter(None, [entry.method, *(getattr(entry, p) for p in telling)])) for entry in scores)

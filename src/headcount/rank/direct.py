@@ -11,7 +11,7 @@ several right or wrong tokens, the best of each side on the clean prompt count, 
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import cast
 
 import torch
@@ -35,8 +35,8 @@ def direct(model: Model, pairs: Sequence[Pair], request: Request) -> Tensor:
             " registered; its heads work with every other method. See headcount.register_family."
         )
     unembedding = cast(Tensor, model.unembedding.weight)
-    final = NormParts.probe(anatomy.final_norm, like=unembedding)
-    own = [NormParts.probe(norm, like=unembedding) for norm in anatomy.attention_norms or ()]
+    modules = [*(anatomy.attention_norms or ()), anatomy.final_norm]
+    *own, final = [NormParts.probe(norm, like=unembedding) for norm in modules]
     if unembedding.shape[1] != len(final.gain):
         raise HeadcountError(
             f"Direct logit attribution needs the residual stream ({len(final.gain)} wide) to enter the unembedding as"
@@ -45,13 +45,10 @@ def direct(model: Model, pairs: Sequence[Pair], request: Request) -> Tensor:
 
     @torch.no_grad()
     def score(indices: list[int], batch: Batch) -> Tensor:
-        rows = torch.arange(len(batch), device=model.device)
         values: list[Tensor] = []
-        with (
-            visit_heads(model, lambda layer, z: values.append(z)),
-            inputs_of([*(anatomy.attention_norms or ()), cast(nn.Module, anatomy.final_norm)]) as norm_inputs,
-        ):
+        with visit_heads(model, lambda layer, z: values.append(z)), inputs_of(modules) as norm_inputs:
             logits = model.last_logits(batch.clean, batch.last)
+        rows = torch.arange(len(batch), device=model.device)
 
         def at_answer(tensor: Tensor) -> Tensor:
             """The answer position of each pair."""
@@ -73,16 +70,10 @@ def direct(model: Model, pairs: Sequence[Pair], request: Request) -> Tensor:
 def inputs_of(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
     """Collect what enters some modules, in the order in which they run."""
     seen: list[Tensor] = []
-
-    def hook(module: nn.Module, args: tuple[Tensor, ...]) -> None:
-        seen.append(args[0])
-
-    handles = [module.register_forward_pre_hook(hook) for module in modules]
-    try:
+    with ExitStack() as stack:
+        for module in modules:
+            stack.callback(module.register_forward_pre_hook(lambda module, args: seen.append(args[0])).remove)
         yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _best_id(logits: Tensor, ids: Tensor) -> Tensor:

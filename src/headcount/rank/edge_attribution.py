@@ -25,6 +25,7 @@ the large product is done once, and the points share a forward and a backward pa
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -40,63 +41,51 @@ from ..tasks.batches import Batch, batches
 from ..tasks.examples import Pair
 from .method import Request
 
-Together = Callable[[int, int], list[list[float]]]
-"""(tokens, prompts) of a batch -> the gradient points of each pass."""
+Tensors = Sequence[Tensor]
+Projections = Sequence[Projection | None]
 
 
-def eap(model: Model, pairs: Sequence[Pair], request: Request) -> Tensor:
-    return _attribute(model, pairs, request, [1.0])
-
-
-def eap_ig(model: Model, pairs: Sequence[Pair], request: Request) -> Tensor:
-    return _attribute(model, pairs, request, [step / request.steps for step in range(request.steps)])
-
-
-def eap_clean_corrupted(model: Model, pairs: Sequence[Pair], request: Request) -> Tensor:
-    return _attribute(model, pairs, request, [1.0, 0.0])
-
-
-def _attribute(model: Model, pairs: Sequence[Pair], request: Request, shares: list[float]) -> Tensor:
-    """Mean over pairs, [writer, reader]; `shares` are the points between corrupt (0) and clean (1)."""
-    wiring = find_wiring(model, request.readers)
-    scores = torch.zeros(len(wiring.graph.writers), len(wiring.graph.readers), dtype=torch.float64)
+def _attribute(model: Model, pairs: Sequence[Pair], request: Request, points: Callable[[int], list[float]]) -> Tensor:
+    """Mean over pairs, [writer, reader]; `points`: steps -> points between corrupt (0) and clean (1)."""
+    shares = points(request.steps)
+    wiring, sizes = find_wiring(model, request.readers), Sizes.of_model(model, request.readers)
+    scores = torch.zeros(wiring.graph.real.shape, dtype=torch.float64)
     forwards = 2 * len(shares) + len({0.0, 1.0} - set(shares))
-    sizes = Sizes.of_model(model, request.readers)
     plan = plan_scores(sizes, pairs, len(shares), request.memory, model.device)
-
-    def together(tokens: int, prompts: int) -> list[list[float]]:
-        """The points of each pass."""
-        at_once = sizes.points_at_once(tokens, prompts, len(shares), plan.budget)
-        return [shares[first : first + at_once] for first in range(0, len(shares), at_once)]
-
     for _, batch in batches(pairs, model.device, plan.tokens):
+        # Before the first token in which the prompts differ, writers write the same in both: nothing is scored there.
+        start = first_reached(batch, Fill.parse("counterfactual"), None)
+        scored = (batch.length - start) * len(batch)
+        at_once = sizes.points_at_once(scored, len(batch), len(shares), plan.budget)
         with wiring.readied(), model.frozen():
-            scores += _score_batch(model, wiring, batch, request.metric, together).cpu().double()
+            found = _score_batch(model, wiring, batch, start, request.metric, shares, at_once)
+        scores += found.cpu().double()
         request.advance(forwards * len(batch))
     return scores / len(pairs)
 
 
-def _score_batch(model: Model, wiring: Wiring, batch: Batch, metric: str, together: Together) -> Tensor:
-    """Summed over the pairs of a batch, [writer, reader]; `together` says which points share a pass."""
-    # Before the first token in which the prompts differ, writers write the same in both, so nothing is scored there.
-    start = first_reached(batch, Fill.parse("counterfactual"), None)
+eap = partial(_attribute, points=lambda steps: [1.0])
+eap_ig = partial(_attribute, points=lambda steps: [step / steps for step in range(steps)])
+eap_clean_corrupted = partial(_attribute, points=lambda steps: [1.0, 0.0])
+
+
+def _score_batch(
+    model: Model, wiring: Wiring, batch: Batch, start: int, metric: str, points: list[float], at_once: int
+) -> Tensor:
+    """Summed over the pairs of a batch, [writer, reader], from position `start` on; `at_once` points share a pass."""
     prefix = model.read_prefix(batch.clean[:, :start]) if start else None
     clean, corrupt, last = batch.clean[:, start:], batch.corrupt[:, start:], batch.last - start
-    passes = together(clean.numel(), len(batch))
-    points = sum(map(len, passes))
     written: dict[float, Written] = {}
     readings: list[_Reading] = []
-    for shares in passes:
+    for first in range(0, len(points), at_once):
+        shares = points[first : first + at_once]
         copies = len(shares)
         past = None if prefix is None else model.repeated_prefix(prefix, copies)
-        with (
-            torch.enable_grad(),
-            mix_inputs(model, corrupt, clean, shares),
-            traced(model, wiring, last.repeat(copies)) as trace,
-        ):
+        lasts = last.repeat(copies)
+        with torch.enable_grad(), mix_inputs(model, corrupt, clean, shares), traced(model, wiring, lasts) as trace:
             tokens, aimed = batch_for(metric, batch)
-            logits = model.last_logits(clean.repeat(copies, 1), last.repeat(copies), past, tokens)
-            total = metric_named(metric)(logits, aimed.repeated(copies)).sum() / points
+            logits = model.last_logits(clean.repeat(copies, 1), lasts, past, tokens)
+            total = metric_named(metric)(logits, aimed.repeated(copies)).sum() / len(points)
             gradients = torch.autograd.grad(total, trace.read())
         with torch.no_grad():
             found = _readings(wiring, trace, gradients, copies)
@@ -106,13 +95,13 @@ def _score_batch(model: Model, wiring: Wiring, batch: Batch, metric: str, togeth
                 if share in (0.0, 1.0):
                     written[share] = Written.of_parts([part.chunk(copies)[copy].clone() for part in of_all.parts()])
         del trace, gradients, logits, total, found, of_all
-    for share, ids in ((0.0, corrupt), (1.0, clean)):
-        if share not in written:
-            past = None if prefix is None else model.repeated_prefix(prefix, 1)
-            with torch.no_grad(), traced(model, wiring, last) as trace:
-                model.run(ids, past)
-            written[share] = trace.written(wiring)
     with torch.no_grad():
+        for share, ids in ((0.0, corrupt), (1.0, clean)):
+            if share not in written:
+                past = None if prefix is None else model.repeated_prefix(prefix, 1)
+                with traced(model, wiring, last) as trace:
+                    model.run(ids, past)
+                written[share] = trace.written(wiring)
         delta = (written[1.0] - written[0.0]).expanded(model, wiring)
         answers = torch.arange(len(last), device=last.device) * clean.shape[1] + last
         return _contract(wiring, readings, delta, answers)
@@ -122,8 +111,7 @@ def _score_batch(model: Model, wiring: Wiring, batch: Batch, metric: str, togeth
 class _Role:
     """One role's gradients behind a norm, t/s summed over the points: of heads, or of a reader of the whole stream."""
 
-    folded: Tensor
-    """[token, reader, head size or d]."""
+    folded: Tensor  # [token, reader, head size or d]
     gain: Tensor
     projection: Projection | None
 
@@ -145,85 +133,77 @@ class _Reading:
     """The readers behind one norm, and the directions of the stream to which the norm makes them blind."""
 
     roles: list[_Role]
-    directions: Tensor
-    """x̂ of each point, [point, token, d]; none where there is no norm."""
-    along: Tensor
-    """x̂ · g W^T t/s of each point, [point, token, reader]."""
-    summed: Tensor | None
-    """1 · g W^T t/s, [token, reader], where the norm centres."""
+    directions: Tensor  # x̂ of each point, [point, token, d]; none where there is no norm
+    along: Tensor  # x̂ · g W^T t/s of each point, [point, token, reader]
+    summed: Tensor | None  # 1 · g W^T t/s, [token, reader], where the norm centres
 
     def together(self, other: "_Reading") -> "_Reading":
         """Of the points of both."""
-        return _Reading(
-            [replace(a, folded=a.folded + b.folded) for a, b in zip(self.roles, other.roles, strict=True)],
-            torch.cat([self.directions, other.directions]), torch.cat([self.along, other.along]),
-            None if self.summed is None or other.summed is None else self.summed + other.summed,
-        )  # fmt: skip
+        roles = [replace(a, folded=a.folded + b.folded) for a, b in zip(self.roles, other.roles, strict=True)]
+        directions, along = torch.cat([self.directions, other.directions]), torch.cat([self.along, other.along])
+        summed = None if self.summed is None or other.summed is None else self.summed + other.summed
+        return _Reading(roles, directions, along, summed)
 
     @property
     def readers(self) -> int:
         return sum(role.readers for role in self.roles)
 
 
-def _readings(wiring: Wiring, trace: Trace, gradients: Sequence[Tensor], points: int) -> list[_Reading]:
+def _readings(wiring: Wiring, trace: Trace, gradients: Tensors, points: int) -> list[_Reading]:
     """For each layer the attention's and the MLP's, last the logits', whose gradient is taken before its norm."""
     left = iter(gradients)
     found = []
     for index, layer in enumerate(wiring.layers):
-        own = [next(left).flatten(0, -2) for _ in layer.modules]
-        values = [value.flatten(0, -2) for value in trace.projected[index]]
-        projections = list(layer.projections.values())
-        found.append(_reading(layer.attention_norm, trace.attention_stream[index], own, values, projections, points))
-        own, values = [next(left).flatten(0, -2)], [trace.mlp_read[index].flatten(0, -2)]
-        found.append(_reading(layer.mlp_norm, trace.mlp_stream[index], own, values, [], points))
-    return [*found, _reading(None, trace.final_stream[0], [next(left).flatten(0, -2)], [], [], points)]
+        own, read, stream = [next(left) for _ in layer.modules], trace.projected[index], trace.attention_stream[index]
+        found.append(_reading(layer.attention_norm, stream, own, read, list(layer.projections.values()), points))
+        own, read, stream = [next(left)], (trace.mlp_read[index],), trace.mlp_stream[index]
+        found.append(_reading(layer.mlp_norm, stream, own, read, [None], points))
+    return [*found, _reading(None, trace.final_stream[0], [next(left)], [], [None], points)]
 
 
 def _reading(
-    norm: NormParts | None, stream: Tensor, gradients: list[Tensor], values: list[Tensor],
-    projections: list[Projection], points: int,
-) -> _Reading:  # fmt: skip
-    """`stream` [row, position, d]; gradients at what was read, and what was read, [token, feature]: one for each module
-    of the projections, or one where the stream is read as it is."""
-    stream = stream.flatten(0, -2)
-    modules = list(dict.fromkeys(projection.module for projection in projections))
+    norm: NormParts | None, stream: Tensor, gradients: Tensors, read: Tensors, projections: Projections, points: int
+) -> _Reading:
+    """`stream` [row, position, d]; gradients at what was read, and what was read, [row, position, feature]: one for
+    each module of the projections, or one where the stream is read as it is, without a projection."""
+    stream, *gradients = (tensor.flatten(0, -2) for tensor in (stream, *gradients))
+    modules = list(dict.fromkeys(projection.module for projection in projections if projection))
 
-    def by_role(found: list[Tensor]) -> list[Tensor]:
+    def by_role(found: Tensors) -> list[Tensor]:
         """[..., reader, size] of each role."""
-        if not projections:
-            return [found[0][..., None, :]]
-        return [projection.columns(found[modules.index(projection.module)]) for projection in projections]
+        return [p.columns(found[modules.index(p.module)]) if p else found[0][..., None, :] for p in projections]
 
-    def by_reader(found: list[Tensor]) -> Tensor:
+    def by_reader(found: Tensors) -> Tensor:
         return torch.cat([part.sum(-1) for part in by_role(found)], dim=-1)
+
+    def by_point(found: Tensor) -> Tensor:
+        split: Tensor = found.unflatten(0, (points, -1))
+        return split
 
     if norm is not None:
         scale = norm.scale(stream)[:, None]
         gradients = [gradient / scale for gradient in gradients]
-    folded = [gradient.unflatten(0, (points, -1)).sum(0) for gradient in gradients]
+    folded = [by_point(gradient).sum(0) for gradient in gradients]
     gain = torch.ones_like(stream[0]) if norm is None else norm.gain
-    behind: Sequence[Projection | None] = projections or [None]
-    roles = [_Role(t, gain, projection) for t, projection in zip(by_role(folded), behind, strict=True)]
+    roles = [_Role(t, gain, projection) for t, projection in zip(by_role(folded), projections, strict=True)]
     if norm is None:
         return _Reading(roles, directions=stream[:0, None], along=stream[:0, None], summed=None)
     # What is read where x̂ = 0 is the norm's bias, projected; what a stream of ones adds to that, its gain.
     ends = torch.stack([norm.bias, norm.bias + norm.gain])
     zero, one = zip(*[module(ends) for module in modules] or [ends], strict=True)
-    along = by_reader([t * (value - at) for t, value, at in zip(gradients, values, zero, strict=True)])
+    moved = [t * (value.flatten(0, -2) - at) for t, value, at in zip(gradients, read, zero, strict=True)]
     ones = [t * (up - at) for t, up, at in zip(folded, one, zero, strict=True)] if norm.centres else None
-    return _Reading(
-        roles, directions=(norm.centred(stream) / scale).unflatten(0, (points, -1)),
-        along=along.unflatten(0, (points, -1)), summed=None if ones is None else by_reader(ones),
-    )  # fmt: skip
+    directions, along = by_point(norm.centred(stream) / scale), by_point(by_reader(moved))
+    return _Reading(roles, directions, along, None if ones is None else by_reader(ones))
 
 
 def _contract(wiring: Wiring, readings: list[_Reading], delta: Tensor, answers: Tensor) -> Tensor:
     """Sum over tokens of Δu · J^T W^T t; `delta` is [writer, token, d], `answers` the tokens that are unembedded."""
     graph, (_, tokens, width) = wiring.graph, delta.shape
-    scores = delta.new_zeros(len(graph.writers), len(graph.readers))
     # Δu·x̂ of every norm and point, and Δu·1, in one product that reads Δu once: [token, writer, column].
     columns = [direction for reading in readings for direction in reading.directions]
     products = torch.bmm(delta.transpose(0, 1), torch.stack([*columns, torch.ones_like(delta[0])], dim=-1))
+    along_directions = iter(products.unbind(-1))
 
     def blocks(rows: Tensor) -> Tensor:
         """[row, token, d] -> [block, row, some tokens of d]: one product over all tokens at once is slow on a CPU."""
@@ -231,29 +211,25 @@ def _contract(wiring: Wiring, readings: list[_Reading], delta: Tensor, answers: 
         cut: Tensor = rows.flatten(1).unflatten(1, (-1, size * width))
         return cut.transpose(0, 1)
 
-    pulled = delta.new_empty(graph.readers_a_layer, tokens, width)
-    column, reader = 0, 0
+    scores = delta.new_zeros(len(graph.writers), len(graph.readers))
+    buffer = delta.new_empty(graph.readers_a_layer, tokens, width)
+    reader = 0
     # An MLP and the attention after it see nearly the same writers: one product for both, and Δu is read half as often.
     for index in range(0, len(readings) + 1, 2):
         together = readings[max(index - 1, 0) : index + 1]
         writers = len(graph.writers) if index >= len(readings) else graph.writers_before(index // 2)
-        first = 0
-        for reading in together:
-            for role in reading.roles:
-                role.pull(pulled[first : first + role.readers])
-                first += role.readers
+        roles = [role for reading in together for role in reading.roles]
+        pulled = buffer[: sum(role.readers for role in roles)]
+        for role, into in zip(roles, pulled.split([role.readers for role in roles]), strict=True):
+            role.pull(into)
         # Behind the last attention only the answers' tokens have a gradient.
         where = answers if index > 2 * (graph.n_layers - 1) else slice(None)
-        found = torch.bmm(blocks(delta[:writers, where]), blocks(pulled[:first, where]).transpose(1, 2)).sum(0)
-        first = 0
-        for reading in together:
-            own = found[:, first : first + reading.readers]
+        found = torch.bmm(blocks(delta[:writers, where]), blocks(pulled[:, where]).transpose(1, 2)).sum(0)
+        for reading, own in zip(together, found.split([reading.readers for reading in together], dim=1), strict=True):
             for along in reading.along:
-                own -= products[:, :writers, column].T @ along / width
-                column += 1
+                own -= next(along_directions)[:, :writers].T @ along / width
             if reading.summed is not None:
                 own -= products[:, :writers, -1].T @ reading.summed / width
-            first += reading.readers
-        scores[:writers, reader : reader + first] = found
-        reader += first
+        scores[:writers, reader : reader + found.shape[1]] = found
+        reader += found.shape[1]
     return scores * torch.from_numpy(graph.real).to(scores.device)

@@ -8,13 +8,9 @@ from ..core.errors import HeadcountError
 from ..core.settings import Listed, Settings, check
 
 Count = Annotated[int, Field(ge=1)]
-Rates = Annotated[
-    Listed[Annotated[float, Field(gt=0, allow_inf_nan=False)]],
-    AfterValidator(check(lambda rates: len(rates) == 2, "must be two learning rates, the first and the last")),
-]
-Pull = Annotated[
-    float, Field(allow_inf_nan=False), AfterValidator(check(lambda pull: pull != 0, "must be a number other than 0"))
-]
+Above0 = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+TWO = AfterValidator(check(lambda rates: len(rates) == 2, "must be two learning rates, the first and the last"))
+NOT_0 = AfterValidator(check(lambda pull: pull != 0, "must be a number other than 0"))
 
 
 class Fit(Settings):
@@ -26,13 +22,13 @@ class Fit(Settings):
     """Of each stage, at most."""
     batch: Count = 64
     """Examples in an update, of each seed; all of them where there are fewer."""
-    free_rate: Rates = (0.1, 0.01)
+    free_rate: Annotated[Listed[Above0], TWO] = (0.1, 0.01)
     """Learning rate without a pull, at the first update and, falling linearly, at the last."""
-    pulled_rate: Rates = (0.5, 0.1)
+    pulled_rate: Annotated[Listed[Above0], TWO] = (0.5, 0.1)
     """Learning rate with a pull."""
-    pull: Pull = 0.1
+    pull: Annotated[float, Field(allow_inf_nan=False), NOT_0] = 0.1
     """λ: its size, as both signs are fitted; with its sign in contrastive gating."""
-    clamp: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 4.0
+    clamp: Above0 = 4.0
     """Past which the pull on a gate ends."""
     patience: Annotated[int, Field(ge=0)] = 50
     """Updates after which gates are looked at, to stop a seed whose roles no longer move; 0 for never."""

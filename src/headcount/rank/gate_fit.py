@@ -12,7 +12,6 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -23,24 +22,17 @@ from torch import Tensor
 from ..core.cache import cache_folder
 from ..core.errors import HeadcountError
 from ..core.keys import digest, package_source
-from ..core.provenance import versions
-from ..edit import Filler, cut_heads
+from ..core.provenance import Facts, versions
+from ..edit import cut_heads
 from ..meters.metrics import log_prob_per_token
 from ..models import Model
 from ..tasks.batches import collate
 from ..tasks.examples import Example
 from .checkpoint import Checkpoint, FitState
-from .fit import Fit
+from .fit import checked_fit
+from .method import Request
 
-SAVE_EVERY = 15.0
-"""Seconds between checkpoints."""
-SETTLED = 0.01
-"""A seed has settled when its gates moved less than this on average since they were last looked at, none of them more
-than ten times as far, and none across one half."""
-
-
-class LossError(HeadcountError):
-    """The loss of a fit is not a number."""
+SAVE_EVERY = 15.0  # seconds between checkpoints
 
 
 @dataclass(frozen=True)
@@ -48,8 +40,7 @@ class Objective:
     """What is minimised: a loss for each group of examples, from the log-probabilities per token of their targets."""
 
     groups: Sequence[tuple[Example, ...]]
-    loss: Callable[[Tensor], Tensor]
-    """[group, member] -> [group]."""
+    loss: Callable[[Tensor], Tensor]  # [group, member] -> [group]
 
 
 @dataclass(frozen=True)
@@ -57,107 +48,72 @@ class Stage:
     """A run of updates from given gates."""
 
     name: str
-    pull: float
-    """λ: positive toward keeping heads, negative toward removing them."""
-    free_rates: bool = False
-    """Take the learning rates of a stage without a pull."""
+    pull: float  # λ: positive toward keeping heads, negative toward removing them
+    free_rates: bool = False  # take the learning rates of a stage without a pull
 
 
-@dataclass(frozen=True)
 class Fitter:
-    """Everything that a fit needs; `run` does one stage."""
+    """Everything that a fit needs; `run` does one stage. The request's seed is that of the first fit; the others count
+    on from it. What an earlier run of the same fit has left in the checkpoint is gone on from."""
 
-    model: Model
-    objective: Objective
-    fit: Fit
-    filler: Filler
-    seed: int
-    """Of the first fit; the others count on from it."""
-    max_tokens: int
-    advance: Callable[[int], None]
-    """Told how many prompts have been run."""
-    note: Callable[[str], None]
-    """Told where the fit stands, and its loss."""
-    checkpoint: Checkpoint
-
-    @classmethod
-    def prepare(
-        cls, model: Model, objective: Objective, fit: Fit, filler: Filler, *, seed: int, max_tokens: int,
-        advance: Callable[[int], None], note: Callable[[str], None], checkpoint: str | Path | None = None,
-    ) -> "Fitter":  # fmt: skip
-        """With the checkpoint that an earlier run of the same fit has left, if any."""
-        if filler.fill.kind == "resample":
+    def __init__(self, model: Model, objective: Objective, request: Request, checkpoint: Path | str | None = None):
+        self.model, self.objective, self.request, self.fit = model, objective, request, checked_fit(request.fit)
+        fill = request.filler.fill
+        if fill.kind == "resample":
             raise HeadcountError("Gates cannot be filled by 'resample'. Use zero, mean, mean-global or counterfactual.")
-        facts = {
-            "versions": versions(),
-            "source": package_source(),
-            "model": {key: fact for key, fact in model.facts().items() if key != "name"},
-            "examples": [[example.facts() for example in group] for group in objective.groups],
-            "fit": fit.facts(),
-            "fill": str(filler.fill),
-            "seed": seed,
-            "max_tokens": max_tokens,
-        }
+        examples = [[example.facts() for example in group] for group in objective.groups]
+        nameless = {key: fact for key, fact in model.facts().items() if key != "name"}
+        facts: Facts = {"versions": versions(), "source": package_source(), "model": nameless, "examples": examples}
+        facts |= {"fit": self.fit.facts(), "fill": str(fill), "seed": request.seed, "max_tokens": request.max_tokens}
         key = digest(facts)
         path = Path(checkpoint) if checkpoint else cache_folder() / "fits" / f"{key}.safetensors"
-        # A backward pass keeps every activation alive; with more than a third of the tokens, a CPU's fresh memory costs
-        # more than the larger batch saves.
-        at_once = max(max_tokens // 3, 1)
-        return cls(model, objective, fit, filler, seed, at_once, advance, note, Checkpoint.at(path, key))
-
-    @contextmanager
-    def kept_until_done(self) -> Iterator[None]:
-        """The checkpoint stays when the block ends in an error, and goes when it ends well."""
-        yield
-        self.checkpoint.remove()
+        self.checkpoint = Checkpoint.at(path, key)
 
     def first_gates(self) -> Tensor:
         """θ of random gates, uniform from 0 to 1, [seed, layer, head]."""
-        drawn = []
-        for seed in range(self.seed, self.seed + self.fit.seeds):
-            generator = torch.Generator().manual_seed(seed)
-            drawn.append(torch.rand(self.model.n_layers, self.model.n_heads, generator=generator, dtype=torch.float64))
-        return torch.stack(drawn).clamp(1e-4, 1 - 1e-4).logit().float().to(self.model.device)
+        shape = self.model.n_layers, self.model.n_heads
+        generators = [torch.Generator().manual_seed(self.request.seed + number) for number in range(self.fit.seeds)]
+        drawn = torch.stack([torch.rand(shape, generator=own, dtype=torch.float64) for own in generators])
+        return drawn.clamp(1e-4, 1 - 1e-4).logit().float().to(self.model.device)
 
     def run(self, stage: Stage, start: Tensor) -> tuple[Tensor, Tensor]:
         """θ after the stage, and the losses on the way, [update, seed], not a number once a seed has settled."""
-        state = self.checkpoint.resume(stage.name) or FitState.fresh(start, self.fit.updates)
+        fit, groups, advance = self.fit, self.objective.groups, self.request.advance
+        state = self.checkpoint.stages.get(stage.name) or FitState.fresh(start, fit.updates)
         theta = state.theta.clone().to(self.model.device).requires_grad_()
         adam = torch.optim.Adam([theta])
         state.restore(adam, theta)
         saved = time.monotonic()
-        groups = self.objective.groups
-        an_update = self.fit.forwards(len(groups), 1) // self.fit.updates * len(groups[0])
-        self.advance(state.update * an_update)
-        for update in range(state.update, self.fit.updates):
-            active = [seed for seed in range(self.fit.seeds) if not state.settled[seed]]
+        an_update = fit.forwards(len(groups), 1) // fit.updates * len(groups[0])
+        advance(state.update * an_update)
+        for update in range(state.update, fit.updates):
+            active = [seed for seed in range(fit.seeds) if not state.settled[seed]]
             if not active:
                 break
             try:
                 state.losses[update, active] = self.update(stage, theta, adam, update, active)
-            except LossError:
+            except HeadcountError:
                 self.checkpoint.save(stage.name, state)  # the last good gates
                 raise
             state.keep(adam, theta, update + 1)
-            if self.fit.patience and (update + 1) % self.fit.patience == 0:
-                state.look(SETTLED)
+            if fit.patience and (update + 1) % fit.patience == 0:
+                state.look()
             if time.monotonic() - saved > SAVE_EVERY:
                 self.checkpoint.save(stage.name, state)
                 saved = time.monotonic()
-            self.advance(an_update)
+            advance(an_update)
             mean = float(state.losses[update, active].mean())
-            self.note(f"{stage.name} {update + 1}/{self.fit.updates}, loss {mean:.3f}")
-        self.advance((self.fit.updates - state.update) * an_update)
-        self.checkpoint.finish(stage.name, state)
+            self.request.note(f"{stage.name} {update + 1}/{fit.updates}, loss {mean:.3f}")
+        advance((fit.updates - state.update) * an_update)
+        state.settled[:] = True  # no more of its updates will be run
+        self.checkpoint.save(stage.name, state)
         return state.theta, state.losses
 
     def update(self, stage: Stage, theta: Tensor, adam: torch.optim.Adam, update: int, active: list[int]) -> Tensor:
         """One step of the active seeds; their losses, without the pull."""
-        groups = self.objective.groups
-        size = min(self.fit.batch, len(groups))
-        drawn = [
-            (seed, g) for seed in active for g in minibatch(len(groups), size, self.seed + seed, stage.name, update)
-        ]
+        count, first = len(self.objective.groups), self.request.seed
+        size = min(self.fit.batch, count)
+        drawn = [(seed, g) for seed in active for g in minibatch(count, size, first + seed, stage.name, update)]
         losses = theta.new_zeros(self.fit.seeds)
         adam.zero_grad()
         pulled = theta.clamp(-self.fit.clamp, self.fit.clamp).mean((1, 2))[active].sum()
@@ -173,13 +129,11 @@ class Fitter:
         assert theta.grad is not None
         if not bool(theta.grad.isfinite().all()):  # an overflow in the backward pass alone
             raise self._refusal(stage, update, *drawn[0])
-        before = theta.detach().clone()
-        for group in adam.param_groups:
-            group["lr"] = self.fit.learning_rate(stage.pull != 0 and not stage.free_rates, update)
-        adam.step()
         idle = [seed for seed in range(self.fit.seeds) if seed not in active]
-        with torch.no_grad():
-            theta[idle] = before[idle]
+        before = theta.detach()[idle]
+        adam.param_groups[0]["lr"] = self.fit.learning_rate(stage.pull != 0 and not stage.free_rates, update)
+        adam.step()
+        theta.detach()[idle] = before
         return losses[active].cpu()
 
     def _group_losses(self, theta: Tensor, part: Sequence[tuple[int, int]]) -> Tensor:
@@ -188,9 +142,8 @@ class Fitter:
         examples = [example for _, group in part for example in self.objective.groups[group]]
         batch = collate(examples, self.model.device)
         owners = torch.tensor([seed for seed, _ in part for _ in range(members)], device=theta.device)
-        gates = theta.sigmoid()[owners]
-        filling = self.filler.filling(self.model, range(len(examples)), batch).by_row()
-        with torch.enable_grad(), cut_heads(self.model, gates, filling):
+        filling = self.request.filler.filling(self.model, range(len(examples)), batch).by_row()
+        with torch.enable_grad(), cut_heads(self.model, theta.sigmoid()[owners], filling):
             logits = self.model.last_logits(batch.clean, batch.spots, rows=batch.rows)
             precise = logits.float() if logits.element_size() < 4 else logits
             found = log_prob_per_token(precise, batch).view(-1, members)
@@ -198,21 +151,24 @@ class Fitter:
 
     def _parts(self, drawn: Sequence[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
         """What runs at once: groups of about one length, so many that their tokens fit."""
-        lengths = {pair: max(len(example.ids) for example in self.objective.groups[pair[1]]) for pair in drawn}
-        members = len(self.objective.groups[0])
+        # A backward pass keeps every activation alive; with more than a third of the tokens, a CPU's fresh memory costs
+        # more than the larger batch saves.
+        most = max(self.request.max_tokens // 3, 1)
+        groups = self.objective.groups
+        tokens = {pair: max(len(example.ids) for example in groups[pair[1]]) * len(groups[0]) for pair in drawn}
         part: list[tuple[int, int]] = []
-        for pair in sorted(drawn, key=lambda pair: (lengths[pair], pair)):
-            if part and lengths[pair] * members * (len(part) + 1) > self.max_tokens:
+        for pair in sorted(drawn, key=lambda pair: (tokens[pair], pair)):
+            if part and tokens[pair] * (len(part) + 1) > most:
                 yield part
                 part = []
             part.append(pair)
         yield part
 
-    def _refusal(self, stage: Stage, update: int, seed: int, group: int) -> "LossError":
-        return LossError(
+    def _refusal(self, stage: Stage, update: int, seed: int, group: int) -> HeadcountError:
+        return HeadcountError(
             f"The loss is not a finite number at update {update + 1} of the stage {stage.name!r}, seed"
-            f" {self.seed + seed}, in the batch that holds train example {group} (counted from 0). The last good gates"
-            f" are kept in {self.checkpoint.path}; look at that example, or load the model in a wider dtype."
+            f" {self.request.seed + seed}, in the batch that holds train example {group} (counted from 0). The last"
+            f" good gates are kept in {self.checkpoint.path}; look at that example, or load the model in a wider dtype."
         )
 
 

@@ -28,54 +28,44 @@ if TYPE_CHECKING:
     ScoreFunction = Callable[[Model, Sequence[Example], "Request"], Tensor] | Callable[..., Tensor]
     """The examples are pairs, or completions too where the method does not need pairs."""
 
+ScoredUnits = Literal["heads", "edges"]
+RunSide = Literal["clean", "corrupt"]
+Samples = Literal["examples", "seeds"]
+
 
 @dataclass(frozen=True)
 class Request:
     """What a method is told beside the model and the examples."""
 
     metric: str
-    filler: "Filler"
-    """What a removed head carries."""
+    filler: "Filler"  # what a removed head carries
     positions: Positions
-    steps: int
-    """Points on the path of an integrated gradient."""
+    steps: int  # points on the path of an integrated gradient
     seed: int
-    max_tokens: int
-    """Tokens in one forward pass."""
-    advance: Callable[[int], None]
-    """Told how many prompts have been run."""
-    readers: Readers = "kv-heads"
-    """Who reads keys and values, for methods that score edges."""
-    memory: int | None = None
-    """Bytes that may be used beyond the model, for methods that score edges."""
-    fit: "Fit | None" = None
-    """How gates are fitted, for `gating`."""
-    note: Callable[[str], None] = lambda words: None
-    """Told how a fit stands."""
+    max_tokens: int  # in one forward pass
+    advance: Callable[[int], None]  # told how many prompts have been run
+    readers: Readers = "kv-heads"  # of keys and values, for methods that score edges
+    memory: int | None = None  # bytes that may be used beyond the model, for methods that score edges
+    fit: "Fit | None" = None  # how gates are fitted, for `gating`
+    note: Callable[[str], None] = lambda words: None  # told how a fit stands
 
 
 @dataclass(frozen=True)
 class Method:
+    """`cost` counts forward passes over the scored examples: L layers of H heads, S steps, E edges, U that of a fit's
+    updates; a backward pass counts as one."""
+
     name: str
     summary: str
     cost: str
-    """In forward passes over the scored examples; L layers of H heads, S steps, E edges, U that of a fit's updates. A
-    backward pass counts as one."""
-    target: "str | ScoreFunction"
-    """The function, or 'file:function' below `rank/`, so that listing the methods needs no torch."""
-    units: Literal["heads", "edges"] = "heads"
-    needs_pairs: bool = False
-    """True where every prompt must have its counterfactual."""
-    signed: bool = True
-    """Whether the sign of a score says anything; without one there is no order `signed`."""
-    side: Literal["clean", "corrupt"] = "clean"
-    """The prompts that the method runs on."""
-    metric: str = ""
-    """The one metric that the method knows; any where empty."""
-    fill: str = ""
-    """What it puts in a head's place unless told otherwise."""
-    samples: Literal["examples", "seeds"] = "examples"
-    """What its scores have one of."""
+    target: "str | ScoreFunction"  # or 'file:function' below `rank/`, so that listing the methods needs no torch
+    units: ScoredUnits = "heads"
+    needs_pairs: bool = False  # True where every prompt must have its counterfactual
+    signed: bool = True  # whether the sign of a score says anything; without one there is no order `signed`
+    side: RunSide = "clean"  # the prompts that the method runs on
+    metric: str = ""  # the one that the method knows; any where empty
+    fill: str = ""  # what it puts in a head's place unless told otherwise
+    samples: Samples = "examples"  # what its scores have one of
     source: str = field(init=False, default="")
     """A hash of the code behind a method from outside, as it was when it became known; empty for our own."""
 
@@ -100,13 +90,10 @@ class Method:
             ) from None
 
 
+BUILT_IN = read_toml(Path(__file__).parent / "methods.toml")
 METHODS: Registry[Method] = Registry(
-    "scoring method",
-    "headcount.methods",
-    {name: Method(name, **facts) for name, facts in read_toml(Path(__file__).parent / "methods.toml").items()},
-    Method,
+    "scoring method", "headcount.methods", {name: Method(name, **facts) for name, facts in BUILT_IN.items()}, Method
 )
-"""The built-in ones are listed in methods.toml."""
 
 
 def register_method(
@@ -114,23 +101,17 @@ def register_method(
     *,
     summary: str,
     cost: str,
-    units: Literal["heads", "edges"] = "heads",
+    units: ScoredUnits = "heads",
     needs_pairs: bool = False,
     signed: bool = True,
-    side: Literal["clean", "corrupt"] = "clean",
+    side: RunSide = "clean",
     metric: str = "",
     fill: str = "",
-    samples: Literal["examples", "seeds"] = "examples",
+    samples: Samples = "examples",
 ) -> "Callable[[ScoreFunction], ScoreFunction]":
     """Make a scoring function of your own known by a name; the arguments are the fields of `Method`."""
-
-    def register(function: "ScoreFunction") -> "ScoreFunction":
-        METHODS.add(
-            name, Method(name, summary, cost, function, units, needs_pairs, signed, side, metric, fill, samples)
-        )
-        return function
-
-    return register
+    given = units, needs_pairs, signed, side, metric, fill, samples
+    return lambda function: METHODS.add(name, Method(name, summary, cost, function, *given)).function()
 
 
 def require_units(method: str, units: str) -> None:

@@ -10,6 +10,7 @@ score is the mean attention weight from a token of the second copy at position i
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -23,22 +24,10 @@ from .method import Request
 COPY_LENGTH = 24
 
 
-def previous_token(model: Model, examples: Sequence[Example], request: Request) -> Tensor:
-    return _attention_to(model, len(examples), request, back=1)
-
-
-def duplicate_token(model: Model, examples: Sequence[Example], request: Request) -> Tensor:
-    return _attention_to(model, len(examples), request, back=COPY_LENGTH)
-
-
-def induction(model: Model, examples: Sequence[Example], request: Request) -> Tensor:
-    return _attention_to(model, len(examples), request, back=COPY_LENGTH - 1)
-
-
 @torch.no_grad()
-def _attention_to(model: Model, rows: int, request: Request, back: int) -> Tensor:
+def _attention_to(model: Model, examples: Sequence[Example], request: Request, back: int) -> Tensor:
     """Mean attention weight from the second copy to the position `back` tokens before, [row, layer, head]."""
-    ids = repeated_tokens(model, rows, torch.Generator().manual_seed(request.seed))
+    ids = repeated_tokens(model, len(examples), torch.Generator().manual_seed(request.seed))
     queries = torch.arange(ids.shape[1] - COPY_LENGTH, ids.shape[1])
     scores = []
     with eager_attention(model):
@@ -47,6 +36,11 @@ def _attention_to(model: Model, rows: int, request: Request, back: int) -> Tenso
             scores.append(torch.stack([p[:, :, queries, queries - back].mean(-1).cpu() for p in patterns], dim=1))
             request.advance(len(part))
     return torch.cat(scores).double()
+
+
+previous_token = partial(_attention_to, back=1)
+duplicate_token = partial(_attention_to, back=COPY_LENGTH)
+induction = partial(_attention_to, back=COPY_LENGTH - 1)
 
 
 def repeated_tokens(model: Model, rows: int, generator: torch.Generator) -> Tensor:

@@ -6,20 +6,14 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.errors import HeadcountError, did_you_mean
+from ..core.errors import require_known
 from ..core.provenance import Facts
 from ..core.saving import Floats, Row, Saved, Tabled
 from ..core.words import ROLES, Role
 from .scores import HeadScores
 
-LABELS: dict[Role, str] = {
-    "facilitation": "facilitating",
-    "irrelevance": "irrelevant",
-    "interference": "interfering",
-}
-UNCLEAR = "unclear"
-"""The label of a head none of whose scores reaches one half."""
-
+LABELS: dict[Role, str] = dict(zip(ROLES, ("facilitating", "irrelevant", "interfering"), strict=True))
+UNCLEAR = "unclear"  # none of the head's scores reaches one half
 Aggregation = Literal["always", "any", "mean", "max"]
 
 
@@ -37,14 +31,10 @@ class HeadRoles(Saved, Tabled):
     model: str
     task: str
     fill: str
-    free: Floats = field(repr=False)
-    """G0, the gates fitted without a pull, from which both others start, [seed, layer, head]."""
-    plus: Floats = field(repr=False)
-    """G+, fitted under a pull toward keeping heads."""
-    minus: Floats = field(repr=False)
-    """G-, fitted under a pull toward removing them."""
-    losses: Floats = field(repr=False)
-    """Loss on each minibatch, [stage, update, seed]; not a number once a seed has settled."""
+    free: Floats = field(repr=False)  # G0, fitted without a pull; both others start from it, [seed, layer, head]
+    plus: Floats = field(repr=False)  # G+, fitted under a pull toward keeping heads
+    minus: Floats = field(repr=False)  # G-, fitted under a pull toward removing them
+    losses: Floats = field(repr=False)  # of minibatches, [stage, update, seed]; not a number once a seed has settled
     provenance: Facts = field(default_factory=dict, repr=False)
 
     @property
@@ -53,29 +43,20 @@ class HeadRoles(Saved, Tabled):
 
     def score(self, role: Role) -> Floats:
         """[seed, layer, head], from 0 to 1."""
-        match role:
-            case "facilitation":
-                return self.minus
-            case "irrelevance":
-                return self.plus * (1 - self.minus)
-            case "interference":
-                return 1 - self.plus
-        raise HeadcountError(f"There is no role {role!r}.{did_you_mean(str(role), ROLES)}")
+        require_known(role, ROLES, "role")
+        if role == "facilitation":
+            return self.minus
+        return 1 - self.plus if role == "interference" else self.plus * (1 - self.minus)
 
     def aggregate(self, role: Role, how: Aggregation = "mean") -> Floats:
         """Over seeds, [layer, head]: the mean or the largest score; or 1 where the score is at least one half in all
         (`always`) or in at least one (`any`) of them, else 0."""
+        require_known(how, get_args(Aggregation), "aggregation")
         score = self.score(role)
-        match how:
-            case "mean":
-                return np.asarray(score.mean(0))
-            case "max":
-                return np.asarray(score.max(0))
-            case "always":
-                return np.asarray((score >= 0.5).all(0), dtype=np.float64)
-            case "any":
-                return np.asarray((score >= 0.5).any(0), dtype=np.float64)
-        raise HeadcountError(f"There is no aggregation {how!r}.{did_you_mean(str(how), get_args(Aggregation))}")
+        if how in ("mean", "max"):
+            return np.asarray(score.mean(0) if how == "mean" else score.max(0))
+        high = score >= 0.5
+        return np.asarray(high.all(0) if how == "always" else high.any(0), dtype=np.float64)
 
     def labels(self) -> NDArray[np.str_]:
         """[seed, layer, head]: the role whose score is at least one half, `unclear` where none is. Where two are (G+
@@ -86,40 +67,30 @@ class HeadRoles(Saved, Tabled):
 
     def shares(self) -> dict[Role, dict[str, float]]:
         """Share of the heads in each role: mean over seeds, in all seeds, in at least one."""
+        high = {role: self.score(role) >= 0.5 for role in ROLES}
         return {
-            role: {
-                "mean": float((self.score(role) >= 0.5).mean()),
-                "always": float(self.aggregate(role, "always").mean()),
-                "any": float(self.aggregate(role, "any").mean()),
-            }
-            for role in ROLES
+            role: {"mean": float(h.mean()), "always": float(h.all(0).mean()), "any": float(h.any(0).mean())}
+            for role, h in high.items()
         }
 
     def scores(self, role: Role | None = None) -> HeadScores:
         """As head scores, a sample a seed, to be compared or swept. Without a role: F - N = G+ + G- - 1, which is near
         1 for heads that help, near -1 for heads that hurt, and near 0 for the others."""
         values = self.plus + self.minus - 1 if role is None else self.score(role)
-        method = "gating" if role is None else f"gating-{role}"
-        return HeadScores(
-            self.model, self.task, method, "log_prob_per_token", values, samples="seeds", provenance=self.provenance
-        )
+        name, origin = "gating" if role is None else f"gating-{role}", self.provenance
+        return HeadScores(self.model, self.task, name, "log_prob_per_token", values, "seeds", provenance=origin)
 
     def order(self, role: Role, seed: int) -> NDArray[np.intp]:
         """Heads by their place in the flattened map, the highest score of one seed first; ties go by place."""
-        ranked: NDArray[np.intp] = np.argsort(-self.score(role)[seed].ravel(), kind="stable")
-        return ranked
+        return np.argsort(-self.score(role)[seed].ravel(), kind="stable")
 
     def rows(self) -> list[Row]:
         """A row a seed and head."""
-        labels = self.labels()
         first = int(self.provenance.get("arguments", {}).get("seed", 0))
-        return [
-            {
-                "model": self.model, "task": self.task, "seed": first + s, "layer": layer, "head": head,
-                "free": float(self.free[s, layer, head]), "plus": float(plus),
-                "minus": float(self.minus[s, layer, head]),
-                **{role: float(self.score(role)[s, layer, head]) for role in ROLES},
-                "label": str(labels[s, layer, head]),
-            }
-            for (s, layer, head), plus in np.ndenumerate(self.plus)
-        ]  # fmt: skip
+        maps: dict[str, Floats] = {"free": self.free, "plus": self.plus, "minus": self.minus}
+        maps |= {role: self.score(role) for role in ROLES}
+        facts, rows = {"model": self.model, "task": self.task}, list[Row]()
+        for (seed, layer, head), label in np.ndenumerate(self.labels()):
+            numbers = {name: float(values[seed, layer, head]) for name, values in maps.items()}
+            rows.append({**facts, "seed": first + seed, "layer": layer, "head": head, **numbers, "label": str(label)})
+        return rows

@@ -69,30 +69,21 @@ def score(
         raise HeadcountError(
             f"{method} scores edges with counterfactual fill at all positions; this is {fill}, {positions}."
         )
-    max_tokens = max_tokens or TOKENS_A_PASS
-    filler = Filler.prepare(
-        model, fill, examples=examples, reference=examples, side=chosen.side, seed=seed, max_tokens=max_tokens
-    )
+    most, side = max_tokens or TOKENS_A_PASS, chosen.side
+    filler = Filler.prepare(model, fill, examples=examples, reference=examples, side=side, seed=seed, max_tokens=most)
     graph = find_graph(model, readers) if chosen.units == "edges" else None
-    edges, updates = 0 if graph is None else graph.n_edges, checked_fit(fit).forwards(len(examples)) // len(examples)
-    cost = chosen.forwards(model.head_count, steps, edges, updates) * len(examples)
+    updates = checked_fit(fit).forwards(len(examples)) // len(examples)
+    cost = chosen.forwards(model.head_count, steps, graph.n_edges if graph else 0, updates) * len(examples)
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · {method}")
         told = advance or bar.advance
-        request = Request(metric, filler, positions, steps, seed, max_tokens, told, readers, memory, fit, bar.note)
-        values = chosen.function()(model, examples, request)
+        request = Request(metric, filler, positions, steps, seed, most, told, readers, memory, fit, bar.note)
+        values = chosen.function()(model, examples, request).cpu().double().numpy()
     arguments: Facts = {"metric": metric, "fill": fill, "positions": positions, "steps": steps, "seed": seed}
-    if graph is not None:
-        arguments["readers"] = readers
     facts: Facts = {"model": model.name, "task": task.name, "method": method, "metric": metric, "signed": chosen.signed}
-    origin = provenance(model, task, arguments)
-    found = values.cpu().double().numpy()
-    if graph is not None:
-        return EdgeScores(
-            **facts,
-            graph=graph,
-            width=int(model.hf.config.get_text_config().hidden_size),
-            values=found,
-            provenance=origin,
-        )
-    return HeadScores(**facts, by_pair=found, samples=chosen.samples, provenance=origin)
+    if graph is None:
+        origin = provenance(model, task, arguments)
+        return HeadScores(**facts, by_pair=values, samples=chosen.samples, provenance=origin)
+    origin = provenance(model, task, {**arguments, "readers": readers})
+    width = int(model.hf.config.get_text_config().hidden_size)
+    return EdgeScores(**facts, graph=graph, width=width, values=values, provenance=origin)

@@ -5,16 +5,22 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.errors import HeadcountError
 from ..core.provenance import Facts
 from ..core.saving import Floats, Row, Saved, Tabled
-from ..core.words import Readers, ScoreOrder, Units
+from ..core.words import READERS, Readers, ScoreOrder, Units
 from ..edit import Head, head_name
 from ..models import Model
 from ..models.graph import Edge, Graph
 from ..models.wiring import find_graph
 from .circuit import Circuit
+
+
+def _ranked(values: Floats, by: ScoreOrder) -> NDArray[np.intp]:
+    """Places from the first to be kept to the last; ties go by place."""
+    return np.argsort(-(values if by == "signed" else np.abs(values)), kind="stable")
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,34 +34,25 @@ class HeadScores(Saved, Tabled):
     task: str
     method: str
     metric: str
-    by_pair: Floats = field(repr=False)
-    """[sample, layer, head]."""
-    samples: str = "examples"
-    """What the samples are: `examples` (pairs or completions), or the `seeds` of a method that is fitted."""
-    signed: bool = True
-    """Whether the sign of a score says anything."""
+    by_pair: Floats = field(repr=False)  # [sample, layer, head]
+    samples: str = "examples"  # or the `seeds` of a method that is fitted
+    signed: bool = True  # whether the sign of a score says anything
     provenance: Facts = field(default_factory=dict, repr=False)
 
     @cached_property
     def values(self) -> Floats:
         """Mean over samples, [layer, head]."""
-        mean: Floats = self.by_pair.mean(0)
-        return mean
+        return np.asarray(self.by_pair.mean(0))
 
     @property
     def size(self) -> int:
         return int(self.values.size)
 
     def order(self, by: ScoreOrder = "absolute") -> list[Head]:
-        """Heads (layer, head) from the first to be kept to the last.
-
-        `signed`: the most helpful first, the most harmful last. `absolute`: the largest effect first, of either sign.
-        Ties go by layer and head.
-        """
-        flat = self.values.ravel()
-        ranked = np.argsort(-(flat if by == "signed" else np.abs(flat)), kind="stable")
+        """Heads (layer, head) from the first to be kept to the last: `signed`, the most helpful first, the most harmful
+        last; `absolute`, the largest effect first, of either sign. Ties go by layer and head."""
         heads = self.values.shape[1]
-        return [(int(index) // heads, int(index) % heads) for index in ranked]
+        return [divmod(index, heads) for index in _ranked(self.values.ravel(), by).tolist()]
 
     def top(self, k: int, by: ScoreOrder = "absolute") -> tuple[str, ...]:
         """Names of the first k heads of an order."""
@@ -83,10 +80,8 @@ class EdgeScores(Saved, Tabled):
     method: str
     metric: str
     graph: Graph
-    width: int
-    """Of the residual stream."""
-    values: Floats = field(repr=False)
-    """[writer, reader], mean over pairs; 0 where there is no edge."""
+    width: int  # of the residual stream
+    values: Floats = field(repr=False)  # [writer, reader], mean over pairs; 0 where there is no edge
     signed: bool = True
     provenance: Facts = field(default_factory=dict, repr=False)
 
@@ -100,20 +95,16 @@ class EdgeScores(Saved, Tabled):
 
     def readers_on(self, model: Model) -> Readers:
         """How keys and values are counted here, if the scores are of this model."""
-        for readers in ("kv-heads", "query-heads"):
+        for readers in READERS:
             if self.graph == find_graph(model, readers):
                 return readers
-        wanted = find_graph(model).n_edges
-        raise HeadcountError(
-            f"The scores are of {self.graph.n_edges} edges, but {model.name} has {wanted}. Score this model first."
-        )
+        unlike = f"The scores are of {self.size} edges, but {model.name} has {find_graph(model).n_edges}."
+        raise HeadcountError(f"{unlike} Score this model first.")
 
     def order(self, by: ScoreOrder = "absolute") -> list[Edge]:
         """Edges (writer, reader) from the first to be kept to the last, as `HeadScores.order`."""
-        edges = np.argwhere(self.graph.real)
-        found = self.values[self.graph.real]
-        ranked = np.argsort(-(found if by == "signed" else np.abs(found)), kind="stable")
-        return [(int(writer), int(reader)) for writer, reader in edges[ranked]]
+        edges = np.argwhere(self.graph.real)[_ranked(self.values[self.graph.real], by)]
+        return [(writer, reader) for writer, reader in edges.tolist()]
 
     def top(self, k: int, by: ScoreOrder = "absolute") -> tuple[str, ...]:
         """Names of the first k edges of an order."""
@@ -121,8 +112,8 @@ class EdgeScores(Saved, Tabled):
 
     def circuit(self, k: int, by: ScoreOrder = "absolute") -> Circuit:
         """The first k edges, to be saved or drawn."""
-        if not 0 <= k <= self.graph.n_edges:
-            raise HeadcountError(f"k must lie between 0 and the model's {self.graph.n_edges} edges; {k} does not.")
+        if not 0 <= k <= self.size:
+            raise HeadcountError(f"k must lie between 0 and the model's {self.size} edges; {k} does not.")
         keep = np.zeros(self.values.shape, dtype=bool)
         for edge in self.order(by)[:k]:
             keep[edge] = True
@@ -130,9 +121,9 @@ class EdgeScores(Saved, Tabled):
 
     def rows(self) -> list[Row]:
         """A row an edge."""
-        names = self.graph.writers, self.graph.readers
+        writers, readers = self.graph.writers, self.graph.readers
         facts = {"model": self.model, "task": self.task, "method": self.method, "metric": self.metric}
         return [
-            {**facts, "writer": names[0][f], "reader": names[1][b], "score": float(self.values[f, b])}
+            {**facts, "writer": writers[f], "reader": readers[b], "score": float(self.values[f, b])}
             for f, b in np.argwhere(self.graph.real)
         ]

@@ -13,39 +13,33 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...core.errors import HeadcountError
-from ...meters import Advance, silent
+from ...core.saving import Floats
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 PENALTY = 0.01
 """scikit-learn's C, on values scaled to unit variance: strong, as there are about as many dimensions as questions."""
 
 
 class HeadProbes(NamedTuple):
-    scores: Floats
-    """[function, layer, head], area under the ROC curve minus one half."""
-    guesses: Ints
-    """The function that the head's probe names for each held-out question, [question, layer, head]."""
+    scores: Floats  # [function, layer, head], area under the ROC curve minus one half
+    guesses: Ints  # [question, layer, head], the function that the head's probe names for each held-out question
 
 
-def fit_by_head(
-    values: Tensor, labels: Ints, held_out: Tensor, held_labels: Ints, classes: int, advance: Advance = silent
-) -> HeadProbes:
+def fit_by_head(values: Tensor, labels: Ints, held_out: Tensor, held_labels: Ints, classes: int) -> HeadProbes:
     """Probes fitted on `values` [question, layer, head, head size] and judged on `held_out`."""
     logistic, scaler, roc_auc = require_sklearn()
-    layers, heads = values.shape[1:3]
-    scores = np.zeros((classes, layers, heads))
-    guesses = np.zeros((len(held_labels), layers, heads), dtype=np.int64)
-    for layer, head in np.ndindex(layers, heads):
-        scale = scaler().fit(values[:, layer, head].numpy())
-        probe = logistic(C=PENALTY, max_iter=200, tol=1e-3).fit(scale.transform(values[:, layer, head].numpy()), labels)
-        told = probe.decision_function(scale.transform(held_out[:, layer, head].numpy()))
+    shape = values.shape[1:3]
+    scores, guesses = np.zeros((classes, *shape)), np.zeros((len(held_labels), *shape), dtype=np.int64)
+    for layer, head in np.ndindex(*shape):
+        own, held = values[:, layer, head].numpy(), held_out[:, layer, head].numpy()
+        scale = scaler().fit(own)
+        probe = logistic(C=PENALTY, max_iter=200, tol=1e-3).fit(scale.transform(own), labels)
+        told = probe.decision_function(scale.transform(held))
         if told.ndim == 1:  # two functions have one boundary
             told = np.stack([-told, told], axis=1)
         for column, function in enumerate(probe.classes_):
             scores[function, layer, head] = roc_auc(held_labels == function, told[:, column]) - 0.5
         guesses[:, layer, head] = probe.classes_[told.argmax(1)]
-        advance(1)
     return HeadProbes(scores, guesses)
 
 

@@ -11,10 +11,11 @@ here they are shuffled and come in batches, with a larger rate, which ends at th
 published settings.
 """
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
-from ...meters import Advance, silent
 from .fit import ProbeFit
 
 PUBLISHED = ProbeFit(epochs=100, batch=1, rate=1e-4, shuffle=False)
@@ -24,22 +25,18 @@ class JointClassifier(nn.Module):
     def __init__(self, features: int, heads: int, classes: int, fit: ProbeFit) -> None:
         super().__init__()
         self.project = nn.Linear(features, fit.projection)
-        self.classify = nn.Sequential(
-            nn.Flatten(), nn.Linear(heads * fit.projection, fit.hidden), nn.ReLU(), nn.Dropout(fit.dropout),
-            nn.Linear(fit.hidden, classes),
-        )  # fmt: skip
+        hidden, out = nn.Linear(heads * fit.projection, fit.hidden), nn.Linear(fit.hidden, classes)
+        self.classify = nn.Sequential(nn.Flatten(), hidden, nn.ReLU(), nn.Dropout(fit.dropout), out)
 
     def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.classify(self.project(x))
-        return logits
+        return cast(Tensor, self.classify(self.project(x)))
 
     def importance(self, x: Tensor, labels: Tensor) -> Tensor:
         """Gradient times activation for the label's own logit, [question, head]."""
         projected = self.project(x).detach().requires_grad_()
         own = self.classify(projected).gather(1, labels[:, None]).sum()
         (gradient,) = torch.autograd.grad(own, projected)
-        importance: Tensor = (gradient * projected).mean(-1)
-        return importance.detach()
+        return cast(Tensor, (gradient * projected).mean(-1).detach())
 
 
 def features(values: Tensor, layer_mean: bool) -> Tensor:
@@ -49,10 +46,8 @@ def features(values: Tensor, layer_mean: bool) -> Tensor:
     return values.flatten(1, 2)
 
 
-def fit_joint(
-    values: Tensor, labels: Tensor, classes: int, fit: ProbeFit, seed: int, advance: Advance = silent
-) -> JointClassifier:
-    """A classifier fitted to values [question, layer, head, head size]; `advance` is told of every epoch."""
+def fit_joint(values: Tensor, labels: Tensor, classes: int, fit: ProbeFit, seed: int) -> JointClassifier:
+    """A classifier fitted to values [question, layer, head, head size]."""
     x = features(values, fit.layer_mean)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -65,5 +60,4 @@ def fit_joint(
                 optimiser.zero_grad(set_to_none=True)
                 loss.backward()
                 optimiser.step()
-            advance(1)
     return classifier.eval()

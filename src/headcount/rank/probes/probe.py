@@ -13,13 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...core.errors import HeadcountError, did_you_mean
+from ...core.errors import HeadcountError, did_you_mean, require_known
 from ...core.provenance import Facts
 from ...core.saving import Floats, Saved
 from ...core.words import TokenChoice
 from ...meters import Advance, silent
 from ...models import Model
-from ...tasks.questions import Question, QuestionSet
+from ...tasks.questions import QuestionSet
 from ...tasks.questions.prompts import question_prompts
 from ..comparison import jaccard, seed_agreement, spearman
 from ..scores import HeadScores
@@ -29,8 +29,7 @@ from .joint import JointClassifier, features, fit_joint
 from .values import answer_values
 
 PROBES = ("probe", "probe-by-head")
-CONTROL_ERRORS = 3.0
-"""The control is at chance while it lies within so many standard errors of it."""
+CONTROL_ERRORS = 3.0  # standard errors within which a control is at chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,34 +39,24 @@ class Probe(Saved):
     FILE: ClassVar[str] = "probe"
 
     model: str
-    questions: str
-    """The name of the set."""
+    questions: str  # the name of the set
     functions: tuple[str, ...]
     choose: str
-    importance: Floats = field(repr=False)
-    """Of the joint classifier, gradient times activation, [seed, function, layer, head]."""
-    by_head: Floats = field(repr=False)
-    """Of a probe a head, area under the ROC curve minus one half, [function, layer, head]."""
-    joint_accuracy: Floats
-    """Share of the validation questions whose function the joint classifier names, [seed]."""
-    joint_control: Floats
-    """The same, fitted to shuffled labels, minus what such guesses would get by chance, [shuffle, template]."""
-    head_accuracy: Floats = field(repr=False)
-    """Of a probe a head, [layer, head]."""
-    head_control: Floats = field(repr=False)
-    """The same, fitted to shuffled labels, minus chance, mean over heads, [shuffle, template]."""
-    chance: float
-    """The share of the most frequent function among the validation questions."""
-    skipped: dict[str, int] = field(default_factory=dict)
-    """Questions that could not be used, by reason."""
+    importance: Floats = field(repr=False)  # of the joint classifier, [seed, function, layer, head]
+    by_head: Floats = field(repr=False)  # area under the ROC curve minus one half, [function, layer, head]
+    joint_accuracy: Floats  # share of the validation questions whose function the joint classifier names, [seed]
+    joint_control: Floats  # the same, fitted to shuffled labels, minus chance, [shuffle, template]
+    head_accuracy: Floats = field(repr=False)  # of a probe a head, [layer, head]
+    head_control: Floats = field(repr=False)  # the same, shuffled, minus chance, mean over heads, [shuffle, template]
+    chance: float  # the share of the most frequent function among the validation questions
+    skipped: dict[str, int] = field(default_factory=dict)  # why questions could not be used -> how many
     provenance: Facts = field(default_factory=dict, repr=False)
 
     def scores(self, function: str, method: str = "probe") -> HeadScores:
         """The scores of heads for one function."""
         if function not in self.functions:
             raise HeadcountError(f"The probe knows nothing about {function!r}.{did_you_mean(function, self.functions)}")
-        if method not in PROBES:
-            raise HeadcountError(f"There is no probe {method!r}.{did_you_mean(method, PROBES)}")
+        require_known(method, PROBES, "probe")
         place = self.functions.index(function)
         by_sample = self.importance[:, place] if method == "probe" else self.by_head[place][None]
         metric = "importance" if method == "probe" else "roc_auc - 0.5"
@@ -120,39 +109,35 @@ def probe_heads(
     """
     if seeds < 1 or shuffles < 1:
         raise HeadcountError(f"A probe needs at least one seed and one shuffle; these are {seeds} and {shuffles}.")
-    fit = ProbeFit() if fit is None else fit
-    asked = (*questions.train, *questions.validation)
+    fit = fit or ProbeFit()
     functions = _answered(questions, answers)
+    asked, n_train = (*questions.train, *questions.validation), len(questions.train)
     used = [p for p, question in enumerate(asked) if answers[p] and question.function in functions]
-    values = answer_values(
-        model,
-        question_prompts(model, [asked[place] for place in used]),
-        [answers[place] for place in used],
-        choose=choose,
-        k=k,
-        advance=advance,
-    )
-    labels = torch.tensor([functions.index(asked[place].function) for place in used])
-    in_train = torch.tensor([place < len(questions.train) for place in used])
-    templates = [asked[place].template for place in used if place >= len(questions.train)]
-    data = _Split(values[in_train], labels[in_train], values[~in_train], labels[~in_train], len(functions), templates)
-    fits = [data.joint(fit, seed * 1000 + number) for number in range(seeds)]
-    importance = np.stack([data.importance(classifier, fit) for classifier in fits])
+    own, said = [asked[place] for place in used], [answers[place] for place in used]
+    empty = sum(not answer for answer in answers[: len(asked)])
+    left_out = {"empty answers": empty, "function not in every split": len(asked) - empty - len(used)}
+    values = answer_values(model, question_prompts(model, own), said, choose=choose, k=k, advance=advance)
+    labels = torch.tensor([functions.index(question.function) for question in own])
+    fitted = torch.tensor([place < n_train for place in used])
+    templates = [asked[place].template for place in used if place >= n_train]
+    data = _Split(values[fitted], labels[fitted], values[~fitted], labels[~fitted], len(functions), templates, fit)
+    held_labels = data.held_labels.numpy()
+    fits = [data.joint(seed * 1000 + number) for number in range(seeds)]
     mixed = [data.shuffled(seed * 1000 + number) for number in range(shuffles)]
-    by_head, controls = data.by_head(), [shuffled.by_head() for shuffled in mixed]
+    by_head = data.by_head()
     return Probe(
         model=model.name,
         questions=questions.name,
         functions=functions,
         choose=choose,
-        importance=importance.reshape(seeds, -1, model.n_layers, model.n_heads),
+        importance=np.stack([data.importance(classifier) for classifier in fits]),
         by_head=by_head.scores,
-        joint_accuracy=np.array([data.accuracy(classifier, fit) for classifier in fits]),
-        joint_control=np.stack([m.excess(m.guesses(m.joint(fit, seed * 1000 + n), fit)) for n, m in enumerate(mixed)]),
-        head_accuracy=(by_head.guesses == data.held_labels.numpy()[:, None, None]).mean(0),
-        head_control=np.stack([data.excess(control.guesses) for control in controls]),
-        chance=float(np.bincount(data.held_labels.numpy()).max() / len(data.held_labels)),
-        skipped=_left_out(asked, answers, functions),
+        joint_accuracy=np.array([float((data.guesses(classifier) == held_labels).mean()) for classifier in fits]),
+        joint_control=np.stack([m.excess(m.guesses(m.joint(seed * 1000 + n))) for n, m in enumerate(mixed)]),
+        head_accuracy=(by_head.guesses == held_labels[:, None, None]).mean(0),
+        head_control=np.stack([shuffled.excess(shuffled.by_head().guesses) for shuffled in mixed]),
+        chance=float(np.bincount(held_labels).max() / len(held_labels)),
+        skipped={reason: count for reason, count in left_out.items() if count},
         provenance={"fit": fit.facts(), "seeds": seeds, "shuffles": shuffles, "seed": seed, "choose": choose, "k": k},
     )
 
@@ -171,16 +156,6 @@ def _answered(questions: QuestionSet, answers: Sequence[Sequence[int]]) -> tuple
     return found
 
 
-def _left_out(asked: Sequence[Question], answers: Sequence[Sequence[int]], functions: Sequence[str]) -> dict[str, int]:
-    """Why questions were not used -> how many."""
-    answered = [question for question, answer in zip(asked, answers, strict=False) if answer]
-    counts = {
-        "empty answers": len(asked) - len(answered),
-        "function not in every split": sum(question.function not in functions for question in answered),
-    }
-    return {reason: count for reason, count in counts.items() if count}
-
-
 @dataclass(frozen=True)
 class _Split:
     """Values and labels to fit on, and others to judge on."""
@@ -190,37 +165,34 @@ class _Split:
     held: Tensor
     held_labels: Tensor
     classes: int
-    templates: list[str]
-    """Of the held-out questions."""
+    templates: list[str]  # of the held-out questions
+    fit: ProbeFit
 
     def shuffled(self, seed: int) -> "_Split":
         order = torch.randperm(len(self.labels), generator=torch.Generator().manual_seed(seed))
         return replace(self, labels=self.labels[order])
 
-    def joint(self, fit: ProbeFit, seed: int) -> JointClassifier:
-        return fit_joint(self.values, self.labels, self.classes, fit, seed)
+    def joint(self, seed: int) -> JointClassifier:
+        return fit_joint(self.values, self.labels, self.classes, self.fit, seed)
 
     @torch.no_grad()
-    def guesses(self, classifier: JointClassifier, fit: ProbeFit) -> NDArray[np.int64]:
-        logits: Tensor = classifier(features(self.held, fit.layer_mean))
+    def guesses(self, classifier: JointClassifier) -> NDArray[np.int64]:
+        logits: Tensor = classifier(features(self.held, self.fit.layer_mean))
         return logits.argmax(1).numpy()
 
-    def accuracy(self, classifier: JointClassifier, fit: ProbeFit) -> float:
-        return float((self.guesses(classifier, fit) == self.held_labels.numpy()).mean())
-
-    def excess(self, guesses: NDArray[np.int64]) -> Floats:
-        """Accuracy beyond chance, template by template."""
-        by_question = beyond_chance(guesses, self.held_labels.numpy())
-        names = np.array(self.templates)
-        return np.array([by_question[names == name].mean() for name in dict.fromkeys(self.templates)])
-
-    def importance(self, classifier: JointClassifier, fit: ProbeFit) -> Floats:
-        """Mean over the held-out questions of each function, [function, head]."""
-        found = classifier.importance(features(self.held, fit.layer_mean), self.held_labels)
-        return np.stack([found[self.held_labels == c].mean(0).double().numpy() for c in range(self.classes)])
+    def importance(self, classifier: JointClassifier) -> Floats:
+        """Mean over the held-out questions of each function, [function, layer, head]."""
+        found = classifier.importance(features(self.held, self.fit.layer_mean), self.held_labels)
+        means = [found[self.held_labels == c].mean(0).double().numpy() for c in range(self.classes)]
+        return np.stack(means).reshape(-1, *self.values.shape[1:3])
 
     def by_head(self) -> HeadProbes:
         return fit_by_head(self.values, self.labels.numpy(), self.held, self.held_labels.numpy(), self.classes)
+
+    def excess(self, guesses: NDArray[np.int64]) -> Floats:
+        """Accuracy beyond chance, template by template."""
+        by_question, names = beyond_chance(guesses, self.held_labels.numpy()), np.array(self.templates)
+        return np.array([by_question[names == name].mean() for name in dict.fromkeys(self.templates)])
 
 
 def elbow(scores: HeadScores) -> int:

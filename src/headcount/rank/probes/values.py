@@ -64,12 +64,9 @@ def _weights(rows: Tensor, surprisal: Tensor, choose: TokenChoice, k: int) -> Te
     weights = torch.zeros(int(rows.max()) + 1, len(rows))
     for question in range(len(weights)):
         own = (rows == question).nonzero()[:, 0]
-        match choose:
-            case "first":
-                own = own[:1]
-            case "last":
-                own = own[-1:]
-            case "surprisal":
-                own = own[surprisal[own].argsort(descending=True, stable=True)[:k]]
+        if choose == "surprisal":
+            own = own[surprisal[own].argsort(descending=True, stable=True)[:k]]
+        elif choose != "mean":
+            own = own[:1] if choose == "first" else own[-1:]
         weights[question, own] = 1 / len(own)
     return weights
