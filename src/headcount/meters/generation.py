@@ -106,8 +106,7 @@ def generate(
             f"A prompt of {longest} tokens and an answer of {max_new_tokens} are more than the {limit} that"
             f" {model.name} takes. Ask shorter questions, or for shorter answers."
         )
-    if stop:
-        model.require_tokenizer()
+    tokenizer = model.require_tokenizer() if stop else None
     ends = _end_tokens(model)
     padding = (ends or [0])[0]  # any will do, as it is masked
     ending = {"eos_token_id": ends or None, "pad_token_id": padding, "stop_strings": list(stop) or None}
@@ -124,9 +123,8 @@ def generate(
             copies = some.stop - first
             past = None if prefix is None else model.repeated_prefix(prefix, copies)
             asked = {"input_ids": ids.repeat(copies, 1), "attention_mask": mask.repeat(copies, 1)}
-            asked |= {"past_key_values": past, "tokenizer": model.tokenizer if stop else None}
             with change.applied(model, some), grouped_attention(model), _own_config(model, config):
-                made = cast(Any, model.hf).generate(**asked)
+                made = cast(Any, model.hf).generate(**asked, past_key_values=past, tokenizer=tokenizer)
             for row, tokens in enumerate(made[:, ids.shape[1] :].tolist()):
                 variant, place = divmod(row, len(places))
                 written[first + variant][places[place]] = _trimmed(model, tokens, ends, stop)

@@ -10,23 +10,23 @@ from ..core.saving import Floats
 from ..core.words import GRIDS, in_words
 from .curve import MIB_SHARES, Curve
 
+Ks = str | Sequence[int] | None
+"""A grid by its name, or numbers."""
+
 
 @dataclass(frozen=True)
 class Refinement:
     """Points that are added around the crossing of a threshold of explained effect."""
 
     threshold: float
-    precision: float = 0.0
-    """The share of the units needed to which the crossing is to be known; 0 for one unit."""
-    at_once: int = 6
-    rounds: int = 2**31
+    precision: float  # the share of the units needed to which the crossing is to be known; 0 for one unit
+    at_once: int
+    rounds: int
 
     def points(self, curve: Curve) -> list[int]:
         """A few k between the last point before the threshold is reached and the first at which it is; none when the
         two are as close as the precision asks for."""
-        if not self.threshold:
-            return []
-        needed = curve.units_needed(self.threshold).value
+        needed = curve.units_needed(self.threshold).value if self.threshold else None
         if needed is None or needed == curve.ks[0]:
             return []
         before = max(k for k in curve.ks if k < needed)
@@ -36,7 +36,7 @@ class Refinement:
         return sorted({int(k) for k in steps} - {before, needed})
 
 
-def unit_grid(units: str, total: int, ks: str | Sequence[int] | None, points: int, shares: bool = True) -> list[int]:
+def unit_grid(units: str, total: int, ks: Ks, points: int, shares: bool = True) -> list[int]:
     """The numbers of units to measure, from 0 to all of them; of edges with MIB's shares."""
     if not ks:
         ks = "quadratic" if units == "heads" else "log"

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..core.errors import HeadcountError, require_draws, require_known, require_seed
 from ..core.progress import progress_bar
-from ..core.provenance import provenance
+from ..core.provenance import Facts, provenance
 from ..core.saving import Floats
 from ..core.words import ROLES, GateBase, Role
 from ..edit import Filler, head_name
@@ -108,37 +108,22 @@ def sweep_roles(
     examples = task.split("test")
     filler = Filler.prepare(model, roles.fill, examples=examples, reference=task.split("train"), seed=seed)
     arguments = {"ks": grid, "base": base, "draws": draws, "seed": seed, "fill": roles.fill}
+    facts: Facts = {"model": model.name, "task": task.name, "title": task.title, "kind": "change", "mode": "mask"}
+    facts |= {"units": "heads", "total": model.head_count, "method": "gating", "fill": roles.fill, "base": base}
+    facts |= {"metric": "log_prob_change", "provenance": provenance(model, task, arguments)}
     cost = points_of_roles(len(grid), roles.seeds, draws, orders) * len(examples)
     curves = []
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · roles")
         meter = HeadMeter(model, examples, filler, advance=advance or bar.advance)
         everything = torch.ones(1, model.n_layers, model.n_heads, dtype=torch.bool)
-        whole = {name: float(value.mean()) for name, value in meter.measure(everything).items()}
+        facts["whole"] = {name: float(value.mean()) for name, value in meter.measure(everything).items()}
         for order in orders:
             masks = RoleOrder(roles, order, base, draws, seed)
             alone = roles.seeds == 1 and order != "chance"
-            names = [head_name(divmod(int(place), model.n_heads)) for place in masks.ranked[0][1]] if alone else []
-            empty = Curve(
-                kind="change",
-                model=model.name,
-                task=task.name,
-                title=task.title,
-                units="heads",
-                method="gating",
-                order=order,
-                mode="mask",
-                fill=roles.fill,
-                metric="log_prob_change",
-                ks=(),
-                total=model.head_count,
-                ranking=tuple(names),
-                values={},
-                base=base,
-                whole=whole,
-                provenance=provenance(model, task, arguments),
-            )
-            curves.append(trace(empty, masks, meter, grid))
+            first = masks.ranked[0][1].tolist() if alone else []
+            ranking = tuple(head_name(divmod(place, model.n_heads)) for place in first)
+            curves.append(trace(facts | {"order": order, "ranking": ranking}, masks, meter, grid))
     return curves
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.errors import HeadcountError, require_draws, require_known, require_seed
 from ..core.progress import progress_bar
-from ..core.provenance import provenance
+from ..core.provenance import Facts, provenance
 from ..core.words import POSITIONS, Mode, Positions, Readers
 from ..edit import Fill
 from ..meters import Advance, Meter
@@ -16,19 +16,16 @@ from ..meters.metrics import require_metric
 from ..models import Model
 from ..tasks.examples import Task
 from .curve import Curve
-from .grids import Refinement, unit_grid
+from .grids import Ks, Refinement, unit_grid
 from .orders import M, Order, Scores, measured, order_named
-from .units import Asked, AttentionEdges, Edges, Heads, units_of
-
-NAMED_UNITS = 10_000
-"""A curve knows the names of so many of the first units of its order."""
+from .units import AnyUnits, Asked, Edges, units_of
 
 
 def trace(
-    empty: Curve, order: Order[M], meter: Meter[M], ks: Sequence[int], refinement: Refinement | None = None
+    facts: Facts, order: Order[M], meter: Meter[M], ks: Sequence[int], refinement: Refinement | None = None
 ) -> Curve:
-    """The curve with what a meter reads at every k of an order, and at the points that a refinement adds."""
-    curve = replace(empty, ks=tuple(ks), values=measured(order, meter, ks))
+    """A curve of what a meter reads at every k of an order, and at the points that a refinement adds."""
+    curve = Curve(**facts, ks=tuple(ks), values=measured(order, meter, ks))
     rounds = refinement.rounds if refinement else 0
     while refinement and rounds and (missing := refinement.points(curve)):
         found = measured(order, meter, missing)
@@ -48,7 +45,7 @@ def sweep(
     units: str | None = None,
     keep: str | None = None,
     mask: str | None = None,
-    ks: str | Sequence[int] | None = None,
+    ks: Ks = None,
     points: int = 24,
     threshold: float = 0.9,
     precision: float = 0.0,
@@ -82,7 +79,10 @@ def sweep(
     - `memory`: bytes that may be used beyond the model, for edges.
     - `advance`: told how many prompts have been run. Without it a bar is shown in a terminal.
     """
-    mode, order = _mode_and_order(keep, mask)
+    if keep is not None and mask is not None:
+        raise HeadcountError("A sweep either keeps or masks units; give keep=... or mask=..., not both.")
+    mode: Mode = "keep" if mask is None else "mask"
+    order = order_named(keep or mask or "absolute")
     require_known(positions, POSITIONS, "positions")
     require_draws(draws)
     if not 0 <= precision < 1:
@@ -99,37 +99,19 @@ def sweep(
     named_ks = ks if ks is None or isinstance(ks, str) else list(ks)
     arguments = {"keep": keep, "mask": mask, "ks": named_ks, "points": points, "threshold": threshold}
     arguments |= {"precision": precision, "fill": fill, "positions": positions, "draws": masks.draws, "seed": seed}
-    empty = Curve(
-        kind="explained",
-        model=model.name,
-        task=task.name,
-        title=task.title,
-        units=swept.name,
-        method=swept.method(asked),
-        order=order,
-        mode=mode,
-        fill=fill,
-        metric=metric,
-        ks=(),
-        total=swept.total,
-        ranking=swept.ranking(asked, NAMED_UNITS),
-        values={},
-        provenance=provenance(model, task, arguments | swept.arguments(asked)),
-    )
+    if isinstance(swept, Edges):
+        arguments |= {"readers": swept.readers, "prune": prune}
+    facts: Facts = {"model": model.name, "task": task.name, "title": task.title, "order": order, "mode": mode}
+    facts |= {"units": swept.name, "total": swept.total, "method": swept.method(asked), "fill": fill, "metric": metric}
+    facts |= {"ranking": swept.ranking(asked), "provenance": provenance(model, task, arguments)}
+    # Chance orders get one round of half as many points; attention edges cost the most a point.
+    few = asked.by_chance or swept.name == "attention-edges"
+    refinement = Refinement(threshold, precision, 3 if few else 6, rounds=1 if asked.by_chance else 2**31)
     cost = points_to_measure(swept, ks, points, order, draws, mode) * len(task.test)
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · {order}")
         meter: Meter[Any] = swept.meter(task, asked, advance or bar.advance)
-        return trace(empty, masks, meter, grid, refinement_of(swept, asked, threshold, precision))
-
-
-def refinement_of(
-    units: Heads | Edges | AttentionEdges, asked: Asked, threshold: float, precision: float
-) -> Refinement:
-    """Chance orders get one round of half as many points."""
-    if asked.by_chance:
-        return Refinement(threshold, precision, 3, rounds=1)
-    return Refinement(threshold, precision, units.refined_at_once)
+        return trace(facts, masks, meter, grid, refinement)
 
 
 def sweep_attention_edges(
@@ -141,21 +123,8 @@ def sweep_attention_edges(
     return sweep(model, task, **asked)  # type: ignore[arg-type]
 
 
-def points_to_measure(
-    units: Heads | Edges | AttentionEdges,
-    ks: str | Sequence[int] | None,
-    points: int,
-    order: str,
-    draws: int,
-    mode: Mode,
-) -> int:
+def points_to_measure(units: AnyUnits, ks: Ks, points: int, order: str, draws: int, mode: Mode) -> int:
     """How many masks a sweep will run, as far as can be told before it."""
     chance = order.startswith("chance")
     grid = len(unit_grid(units.name, units.total, ks, points, shares=mode == "keep" and not chance))
     return (grid + 3) * draws if chance else grid + 6 * (1 if units.name == "heads" else 3)
-
-
-def _mode_and_order(keep: str | None, mask: str | None) -> tuple[Mode, str]:
-    if keep is not None and mask is not None:
-        raise HeadcountError("A sweep either keeps or masks units; give keep=... or mask=..., not both.")
-    return ("keep" if mask is None else "mask"), order_named(keep or mask or "absolute")
