@@ -1,7 +1,6 @@
 """Which k are measured: grids from none to all of the units, and points added around the crossing of a threshold."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,26 +13,17 @@ Ks = str | Sequence[int] | None
 """A grid by its name, or numbers."""
 
 
-@dataclass(frozen=True)
-class Refinement:
-    """Points that are added around the crossing of a threshold of explained effect."""
-
-    threshold: float
-    precision: float  # the share of the units needed to which the crossing is to be known; 0 for one unit
-    at_once: int
-    rounds: int
-
-    def points(self, curve: Curve) -> list[int]:
-        """A few k between the last point before the threshold is reached and the first at which it is; none when the
-        two are as close as the precision asks for."""
-        needed = curve.units_needed(self.threshold).value if self.threshold else None
-        if needed is None or needed == curve.ks[0]:
-            return []
-        before = max(k for k in curve.ks if k < needed)
-        if needed - before <= max(self.precision * needed, 1):
-            return []
-        steps = np.linspace(before, needed, self.at_once + 2).round()[1:-1]
-        return sorted({int(k) for k in steps} - {before, needed})
+def points_around(curve: Curve, threshold: float, precision: float, at_once: int) -> list[int]:
+    """A few k between the last point before a threshold of explained effect is reached and the first at which it is;
+    none when the two are as close as the precision, a share of the units needed, asks for: 0 for one unit."""
+    needed = curve.units_needed(threshold).value if threshold else None
+    if needed is None or needed == curve.ks[0]:
+        return []
+    before = max(k for k in curve.ks if k < needed)
+    if needed - before <= max(precision * needed, 1):
+        return []
+    steps = np.linspace(before, needed, at_once + 2).round()[1:-1]
+    return sorted({int(k) for k in steps} - {before, needed})
 
 
 def unit_grid(units: str, total: int, ks: Ks, points: int, shares: bool = True) -> list[int]:

@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..core.errors import HeadcountError, did_you_mean
-from ..core.words import ORDERS, Mode
+from ..core.errors import HeadcountError
+from ..core.words import Mode
 from ..meters import Meter, Readings
 from ..rank.scores import EdgeScores, HeadScores
 
@@ -103,14 +103,6 @@ class OwnOrders(Order[Sequence[Point]]):
 
     def masks(self, points: Sequence[Point]) -> Sequence[Point]:
         return points
-
-
-def order_named(name: str) -> str:
-    """An order by its name, `top` being short for absolute."""
-    name = "absolute" if name == "top" else name
-    if name not in ORDERS:
-        raise HeadcountError(f"There is no order {name!r}.{did_you_mean(name, ('top', *ORDERS))}")
-    return name
 
 
 def ranked_places(places: Places, scores: Scores, order: str) -> Places:

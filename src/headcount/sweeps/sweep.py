@@ -1,7 +1,8 @@
 """Keep or mask units in an order, more and more of them, and measure what is left: order x meter -> `Curve`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,30 +10,30 @@ import numpy as np
 from ..core.errors import HeadcountError, require_draws, require_known, require_seed
 from ..core.progress import progress_bar
 from ..core.provenance import Facts, provenance
-from ..core.words import POSITIONS, Mode, Positions, Readers
+from ..core.words import ORDERS, POSITIONS, Mode, Positions, Readers
 from ..edit import Fill
 from ..meters import Advance, Meter
 from ..meters.metrics import require_metric
 from ..models import Model
 from ..tasks.examples import Task
 from .curve import Curve
-from .grids import Ks, Refinement, unit_grid
-from .orders import M, Order, Scores, measured, order_named
+from .grids import Ks, points_around, unit_grid
+from .orders import M, Order, Scores, measured
 from .units import AnyUnits, Asked, Edges, units_of
+
+Refine = Callable[[Curve], list[int]]
 
 
 def trace(
-    facts: Facts, order: Order[M], meter: Meter[M], ks: Sequence[int], refinement: Refinement | None = None
+    facts: Facts, order: Order[M], meter: Meter[M], ks: Sequence[int], refine: Refine | None = None, rounds: int = 2**31
 ) -> Curve:
-    """A curve of what a meter reads at every k of an order, and at the points that a refinement adds."""
+    """A curve of what a meter reads at every k of an order, and at the k that `refine` adds, round by round."""
     curve = Curve(**facts, ks=tuple(ks), values=measured(order, meter, ks))
-    rounds = refinement.rounds if refinement else 0
-    while refinement and rounds and (missing := refinement.points(curve)):
-        found = measured(order, meter, missing)
-        together = np.array([*curve.ks, *missing])
+    while refine and rounds and (missing := refine(curve)):
+        found, together = measured(order, meter, missing), np.array([*curve.ks, *missing])
         place = together.argsort()
         merged = {name: np.concatenate([curve.values[name], found[name]], axis=1)[:, place] for name in curve.values}
-        curve = replace(curve, ks=tuple(int(k) for k in together[place]), values=merged)
+        curve = replace(curve, ks=tuple(together[place].tolist()), values=merged)
         rounds -= 1
     return curve
 
@@ -70,8 +71,7 @@ def sweep(
     - `ks`: numbers of units, or a grid of some `points`: `"log"` (for edges by default), `"linear"`, `"quadratic"` (for
       heads), or `"all"`. None and all of the units are always measured; of edges also MIB's shares, but by chance.
     - `threshold`: of explained effect; points are added around its crossing until it is known to one unit, or to the
-      share of the units needed that `precision` allows. Chance orders get one round of points. 0 leaves the grid as it
-      is.
+      share of the units needed that `precision` allows; by chance, one round of points. 0 leaves the grid as it is.
     - `fill`, `positions`: what a removed unit carries, and where (see `edit/`); by default the counterfactual where a
       task has pairs, else zero. `mean` is that of the train split.
     - `prune`: for edges, measure circuits without their dangling edges; with counterfactual fill it is the same.
@@ -82,7 +82,9 @@ def sweep(
     if keep is not None and mask is not None:
         raise HeadcountError("A sweep either keeps or masks units; give keep=... or mask=..., not both.")
     mode: Mode = "keep" if mask is None else "mask"
-    order = order_named(keep or mask or "absolute")
+    order = keep or mask or "absolute"
+    require_known(order, ("top", *ORDERS), "order")
+    order = "absolute" if order == "top" else order
     require_known(positions, POSITIONS, "positions")
     require_draws(draws)
     if not 0 <= precision < 1:
@@ -104,14 +106,14 @@ def sweep(
     facts: Facts = {"model": model.name, "task": task.name, "title": task.title, "order": order, "mode": mode}
     facts |= {"units": swept.name, "total": swept.total, "method": swept.method(asked), "fill": fill, "metric": metric}
     facts |= {"ranking": swept.ranking(asked), "provenance": provenance(model, task, arguments)}
-    # Chance orders get one round of half as many points; attention edges cost the most a point.
+    # Chance orders get one round of points; they and attention edges get half as many a round.
     few = asked.by_chance or swept.name == "attention-edges"
-    refinement = Refinement(threshold, precision, 3 if few else 6, rounds=1 if asked.by_chance else 2**31)
+    refine = partial(points_around, threshold=threshold, precision=precision, at_once=3 if few else 6)
     cost = points_to_measure(swept, ks, points, order, draws, mode) * len(task.test)
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · {order}")
         meter: Meter[Any] = swept.meter(task, asked, advance or bar.advance)
-        return trace(facts, masks, meter, grid, refinement)
+        return trace(facts, masks, meter, grid, refine, rounds=1 if asked.by_chance else 2**31)
 
 
 def sweep_attention_edges(

@@ -15,7 +15,7 @@ from ..core.words import CHANCE_ORDERS, ORDERS, UNITS, Mode, Positions, Readers,
 from ..edit import Filler, head_name
 from ..edit.attention import Terms
 from ..edit.edge_fills import check_cut
-from ..meters import Advance, AttentionEdgeMeter, CircuitMeter, HeadMeter, Meter
+from ..meters import Advance, AttentionEdgeMeter, CircuitMeter, HeadMeter
 from ..meters.attention_edges import edge_count
 from ..models import Model
 from ..models.wiring import find_graph
@@ -60,16 +60,11 @@ class PlacedUnits(ABC):
         self.model, self.scores, self.shape, self.places, self.layers = model, scores, shape, places, layers
         self.total = len(places)
         if scores is not None and scores.values.shape != shape:
-            raise HeadcountError(
-                f"The scores are of {scores.size} {self.name}, but {model.name} has {self.total}."
-                " Score this model first."
-            )
+            has = f"The scores are of {scores.size} {self.name}, but {model.name} has {self.total}."
+            raise HeadcountError(f"{has} Score this model first.")
 
     @abstractmethod
     def unit_name(self, place: int) -> str: ...
-
-    @abstractmethod
-    def meter(self, task: Task, asked: Asked, advance: Advance) -> Meter[Tensor]: ...
 
     def orders(self, asked: Asked) -> list[Places]:
         """The scores' own order, or random ones."""
