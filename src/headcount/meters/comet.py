@@ -31,7 +31,6 @@ REQUIREMENTS = (
     "pytorch-lightning>=2.5,<2.6",  # from 2.6 on, checkpoints with more in them than tensors are refused
 )
 PYTHONS = ("3.10", "3.11", "3.12")  # for which there are both numpy 1 and a recent torch
-
 COMMAND, MARKER = "bin/comet-score", "whole.txt"
 Texts = Sequence[str]
 _EXCEPTION = re.compile(r"^(?P<module>[a-z_][\w.]*\.)?(?P<name>[A-Z]\w*): *(?P<words>.*\S)")

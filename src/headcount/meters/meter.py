@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
-Values = dict[str, NDArray[np.float64]]
+from ..core.saving import Floats
+
+Values = dict[str, Floats]
 """Metric -> [mask, example]."""
 Readings = dict[str, NDArray[Any]]
 """The same where what is read may also be text."""

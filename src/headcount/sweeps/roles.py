@@ -17,7 +17,6 @@ from torch import Tensor
 from ..core.errors import HeadcountError, require_draws, require_known, require_seed
 from ..core.progress import progress_bar
 from ..core.provenance import Facts, provenance
-from ..core.saving import Floats
 from ..core.words import ROLES, GateBase, Role
 from ..edit import Filler, head_name
 from ..meters import Advance, HeadMeter, Readings
@@ -25,7 +24,7 @@ from ..models import Model
 from ..rank.roles import HeadRoles
 from ..tasks.examples import Task
 from .curve import Curve
-from .orders import Order, Places, Point
+from .orders import Order, Point
 from .sweep import trace
 
 ROLE_ORDERS: tuple[str, ...] = (*ROLES, "chance")
@@ -38,9 +37,8 @@ class RoleOrder(Order[Tensor]):
     def __init__(self, roles: HeadRoles, order: str, base: GateBase, draws: int, seed: int) -> None:
         self.roles, self.base = roles, base
         if order == "chance":
-            rng = np.random.default_rng(seed)
-            seeds = [s for s in range(roles.seeds) for _ in range(draws)]
-            self.ranked: list[tuple[int, Places]] = [(s, rng.permutation(roles.plus[0].size)) for s in seeds]
+            rng, size = np.random.default_rng(seed), roles.plus[0].size
+            self.ranked = [(s, rng.permutation(size)) for s in range(roles.seeds) for _ in range(draws)]
         else:
             self.ranked = [(s, roles.order(cast(Role, order), s)) for s in range(roles.seeds)]
         self.draws = len(self.ranked)
@@ -55,14 +53,12 @@ class RoleOrder(Order[Tensor]):
         return [points[index] for index in first], place.ravel().tolist()
 
     def masks(self, points: Sequence[Point]) -> Tensor:
-        return torch.from_numpy(np.stack([self._gates(*point) for point in points]))
-
-    def _gates(self, to: float, draw: int, k: int) -> Floats:
-        """The base gates of a seed with the first k heads set to 0 or 1, [layer, head]."""
-        seed, order = self.ranked[draw]
-        gates: Floats = self.roles.plus[seed].copy() if self.base == "plus" else np.ones_like(self.roles.plus[seed])
-        gates.flat[order[:k]] = to
-        return gates
+        """The base gates of a seed with the first k heads set to 0 or 1, [point, layer, head]."""
+        plus = np.stack([self.roles.plus[self.ranked[draw][0]] for _, draw, _ in points])
+        gates = plus if self.base == "plus" else np.ones_like(plus)
+        for row, (to, draw, k) in zip(gates, points, strict=True):
+            row.flat[self.ranked[draw][1][:k]] = to
+        return torch.from_numpy(gates)
 
     def fold(self, found: Readings, ks: Sequence[int]) -> Readings:
         """Metrics with the first k ablated, and their change against the first k open, [draw, k, example]."""

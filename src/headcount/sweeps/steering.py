@@ -74,10 +74,9 @@ def directions(values: Tensor, right: NDArray[np.bool_]) -> Tensor:
             f" {right.sum()} right and {(~right).sum()} wrong."
         )
     apart = values[right].mean(0) - values[~right].mean(0)
-    unit = apart / apart.norm(dim=-1, keepdim=True).clamp(min=1e-12)
+    unit: Tensor = apart / apart.norm(dim=-1, keepdim=True).clamp(min=1e-12)
     spread = (values * unit).sum(-1).std(0)
-    scaled: Tensor = unit * spread[..., None]
-    return scaled
+    return unit * spread[..., None]
 
 
 def steer(

@@ -60,8 +60,8 @@ class PlacedUnits(ABC):
         self.model, self.scores, self.shape, self.places, self.layers = model, scores, shape, places, layers
         self.total = len(places)
         if scores is not None and scores.values.shape != shape:
-            has = f"The scores are of {scores.size} {self.name}, but {model.name} has {self.total}."
-            raise HeadcountError(f"{has} Score this model first.")
+            sizes = f"The scores are of {scores.size} {self.name}, but {model.name} has {self.total}."
+            raise HeadcountError(f"{sizes} Score this model first.")
 
     @abstractmethod
     def unit_name(self, place: int) -> str: ...
@@ -181,11 +181,10 @@ def units_of(
     given = None if scores is None else scores.units
     if given and units not in (None, given):
         raise HeadcountError(f"The scores are of {given}, and {in_words(units or '')} are wanted.")
-    match given or units or "heads":
-        case "heads":
-            return Heads(model, scores)
-        case "edges":
-            return Edges(model, scores, scores.readers_on(model) if isinstance(scores, EdgeScores) else readers)
-        case _:
-            longest = max(len(pair.clean) for pair in pairs_only(task.test, "A sweep over attention edges"))
-            return AttentionEdges(model, longest)
+    chosen = given or units or "heads"
+    if chosen == "heads":
+        return Heads(model, scores)
+    if chosen == "edges":
+        return Edges(model, scores, scores.readers_on(model) if isinstance(scores, EdgeScores) else readers)
+    longest = max(len(pair.clean) for pair in pairs_only(task.test, "A sweep over attention edges"))
+    return AttentionEdges(model, longest)
