@@ -33,8 +33,7 @@ class _Ready:
     indices: list[int]
     batch: Batch
     other: Terms
-    ranks: Tensor
-    """[draw, pair, layer, head, query, key]."""
+    ranks: Tensor  # [draw, pair, layer, head, query, key]
     uncut: Reference
 
 

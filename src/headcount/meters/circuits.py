@@ -14,7 +14,6 @@ counterfactual fill the counterfactual run itself. A head or an MLP outside the 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -62,6 +61,7 @@ class CircuitMeter:
         self.sizes = Sizes.of_model(model, self.readers)
         self.plan = plan_circuits(self.sizes, pairs, self.memory, model.device)
         self.filler = EdgeFiller.prepare(model, self.wiring, self.fill, pairs, self.reference, self.plan.tokens)
+        self._kept: list[tuple[list[int], BaseRun, Reference]] = []
         self._room = torch.empty(0)
 
     def __len__(self) -> int:
@@ -78,7 +78,9 @@ class CircuitMeter:
         # Circuits of about one size run together.
         by_size = keeps.flatten(1).sum(1).argsort(stable=True)
         with self.wiring.readied():
-            for indices, base, uncut in self._kept if self.plan.keeps_bases else self._base_runs():
+            if self.plan.keeps_bases and not self._kept:
+                self._kept = list(self._base_runs())
+            for indices, base, uncut in self._kept or self._base_runs():
                 fitting = self.sizes.circuits_at_once(base.ids.numel(), len(indices), self.plan.budget)
                 at_once = min(fitting, len(keeps))
                 # The same memory for all runs and calls: fresh pages cost a CPU a tenth of a forward pass.
@@ -98,10 +100,6 @@ class CircuitMeter:
         with only_kept_edges(self.model, self.wiring, base, keep, self._room):
             logits = self.model.last_logits(base.ids.repeat(copies, 1), base.last.repeat(copies), past)
         return measure_all(logits, base.batch, OF_PAIRS, uncut)
-
-    @cached_property
-    def _kept(self) -> list[tuple[list[int], BaseRun, Reference]]:
-        return list(self._base_runs())
 
     def _base_runs(self) -> Iterator[tuple[list[int], BaseRun, Reference]]:
         for indices, batch in batches(self.pairs, self.model.device, self.plan.tokens):

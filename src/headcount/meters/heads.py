@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -25,15 +24,12 @@ class _Ready:
 
     indices: list[int]
     batch: Batch
-    ids: Tensor
-    """Token ids behind the prefix."""
-    spots: Tensor
-    """Where answers are predicted, counted from there."""
+    ids: Tensor  # behind the prefix
+    spots: Tensor  # where answers are predicted, counted from there
     prefix: Any
     filling: Filling
     where: Tensor | Literal["all"]
-    uncut: Reference | None
-    """The whole model's prediction, for KL."""
+    uncut: Reference | None  # the whole model's prediction, for KL
 
 
 @dataclass(eq=False, repr=False)
@@ -59,13 +55,14 @@ class HeadMeter:
 
     def __post_init__(self) -> None:
         self._metrics = measured(self.examples)
+        # The other choices, as completions of their own, of those examples that need them read.
         self._choices = {
             index: [Completion(example.prompt, other) for other in example.others]
             for index, example in enumerate(self.examples)
             if isinstance(example, Completion) and example.has_long_choices
         }
-        """The other choices, as completions of their own, of those examples that need them read."""
         self._read = [*self.examples, *itertools.chain(*self._choices.values())]
+        self._kept: list[_Ready] = []
         value_bytes = self.model.head_count * self.model.anatomy.head_size * self.model.hf.dtype.itemsize
         self._may_keep = sum(len(example.ids) for example in self._read) * value_bytes <= KEPT_BYTES
 
@@ -78,7 +75,9 @@ class HeadMeter:
         from 0 to 1."""
         values = {name: np.empty((len(keeps), len(self._read))) for name in self._metrics}
         keeps = keeps.to(self.model.device)
-        for ready in self._kept if self._may_keep else self._batches():
+        if self._may_keep and not self._kept:
+            self._kept = list(self._batches())
+        for ready in self._kept or self._batches():
             at_once = max(self.max_tokens // ready.ids.numel(), 1)
             for first in range(0, len(keeps), at_once):
                 keep = keeps[first : first + at_once]
@@ -104,10 +103,6 @@ class HeadMeter:
             values["accuracy"][:, index] = values["log_prob"][:, index] > rivals
             first += len(choices)
         return {name: value[:, : len(self.examples)] for name, value in values.items()}
-
-    @cached_property
-    def _kept(self) -> list[_Ready]:
-        return list(self._batches())
 
     def _batches(self) -> Iterator[_Ready]:
         model, filler = self.model, self.filler

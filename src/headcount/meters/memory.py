@@ -120,12 +120,8 @@ class Batching:
 def plan_scores(sizes: Sizes, pairs: Sequence[Pair], points: int, memory: int | None, device: torch.device) -> Batching:
     """The largest batch that fits, then as many gradient points together as still fit."""
     lengths = [len(pair.clean) for pair in pairs]
-    longest, total = max(lengths), sum(lengths)
-
-    def needed(prompts: int) -> int:
-        return sizes.score_bytes(prompts * longest, prompts, 1, points)
-
-    tokens, budget = _batch(needed, longest, min(total, MAX_TOKENS_A_BATCH), memory, device)
+    longest, most = max(lengths), min(sum(lengths), MAX_TOKENS_A_BATCH)
+    tokens, budget = _batch(lambda n: sizes.score_bytes(n * longest, n, 1, points), longest, most, memory, device)
     prompts = -(-tokens // longest)
     at_once = sizes.points_at_once(tokens, prompts, points, budget)
     return Batching(tokens, at_once, sizes.score_bytes(tokens, prompts, at_once, points), budget)

@@ -59,7 +59,6 @@ OF_LOG_PROBS = {"prob_diff": _prob_diff, "log_prob": _log_prob, "log_prob_per_to
 METRICS = OF_LOGITS | {name: _after_softmax(metric) for name, metric in OF_LOG_PROBS.items()}
 """KL to the uncut model stands beside these: it needs a second set of logits."""
 log_prob_per_token = METRICS["log_prob_per_token"]
-
 OF_PAIRS = ("logit_diff", "prob_diff", "log_prob", "accuracy", "kl")
 OF_COMPLETIONS = ("log_prob", "log_prob_per_token", "accuracy")
 """Everything that is reported at every point of a sweep."""
@@ -81,9 +80,7 @@ def require_metric(name: str, examples: Sequence[Example]) -> None:
 
 def batch_for(metric: str, batch: Batch) -> tuple[Tensor | None, Batch]:
     """The tokens whose logits a metric needs (None for all), and the batch whose answers count among those."""
-    if metric not in OF_LOGITS or not batch.has_wrongs:
-        return None, batch
-    return batch.among_listed()
+    return batch.among_listed() if metric in OF_LOGITS and batch.has_wrongs else (None, batch)
 
 
 def metric_named(name: str) -> Metric:
@@ -95,8 +92,7 @@ def metric_named(name: str) -> Metric:
 class Reference:
     """What KL is taken against: the whole model's prediction, made ready once for many cuts."""
 
-    log_probs: Tensor
-    """[pair, vocabulary]."""
+    log_probs: Tensor  # [pair, vocabulary]
     probs: Tensor
 
     @classmethod

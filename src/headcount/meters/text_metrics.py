@@ -124,8 +124,8 @@ def _against(answers: Texts, others: Texts, score: Callable[[str, str], float]) 
 
 def _is_accepted(answer: str, question: Question) -> bool:
     said = f" {plain(answer)} "
-    places = ([said.find(f" {plain(text)} ") for text in texts] for texts in (rights(question), question.wrong))
-    right, wrong = ([place for place in found if place >= 0] for found in places)
+    right = [place for text in rights(question) if (place := said.find(f" {plain(text)} ")) >= 0]
+    wrong = [place for text in question.wrong if (place := said.find(f" {plain(text)} ")) >= 0]
     return bool(right) and min(right) <= min(wrong, default=len(said))
 
 

@@ -24,8 +24,7 @@ from ..rank.scores import EdgeScores, HeadScores
 Scores = HeadScores | EdgeScores
 Places = NDArray[np.intp]
 """Units by where they stand in the flattened mask."""
-First = Callable[[int, int], Places]
-"""(draw, k) -> units."""
+First = Callable[[int, int], Places]  # (draw, k) -> units
 Point = tuple[Any, ...]
 """(draw, k), and what else an order tells apart."""
 M = TypeVar("M")

@@ -10,17 +10,17 @@ import numpy as np
 from ..core.errors import HeadcountError, require_draws, require_known, require_seed
 from ..core.progress import progress_bar
 from ..core.provenance import Facts, provenance
-from ..core.words import ORDERS, POSITIONS, Mode, Positions, Readers
+from ..core.words import GRIDS, ORDERS, POSITIONS, Mode, Positions, Readers, in_words
 from ..edit import Fill
 from ..meters import Advance, Meter
 from ..meters.metrics import require_metric
 from ..models import Model
 from ..tasks.examples import Task
-from .curve import Curve
-from .grids import Ks, points_around, unit_grid
+from .curve import MIB_SHARES, Curve
 from .orders import M, Order, Scores, measured
 from .units import AnyUnits, Asked, Edges, units_of
 
+Ks = str | Sequence[int] | None  # a grid by its name, or numbers of units
 Refine = Callable[[Curve], list[int]]
 
 
@@ -130,3 +130,47 @@ def points_to_measure(units: AnyUnits, ks: Ks, points: int, order: str, draws: i
     chance = order.startswith("chance")
     grid = len(unit_grid(units.name, units.total, ks, points, shares=mode == "keep" and not chance))
     return (grid + 3) * draws if chance else grid + 6 * (1 if units.name == "heads" else 3)
+
+
+def points_around(curve: Curve, threshold: float, precision: float, at_once: int) -> list[int]:
+    """A few k between the last point before a threshold of explained effect is reached and the first at which it is;
+    none when the two are as close as the precision, a share of the units needed, asks for: 0 for one unit."""
+    needed = curve.units_needed(threshold).value if threshold else None
+    if needed is None or needed == curve.ks[0]:
+        return []
+    before = max(k for k in curve.ks if k < needed)
+    if needed - before <= max(precision * needed, 1):
+        return []
+    steps = np.linspace(before, needed, at_once + 2).round()[1:-1]
+    return sorted({int(k) for k in steps} - {before, needed})
+
+
+def unit_grid(units: str, total: int, ks: Ks, points: int, shares: bool = True) -> list[int]:
+    """The numbers of units to measure, from 0 to all of them; of edges with MIB's shares."""
+    if not ks:
+        ks = "quadratic" if units == "heads" else "log"
+    if not isinstance(ks, str):
+        if wrong := [k for k in ks if not 0 <= k <= total]:
+            raise HeadcountError(
+                f"k must lie between 0 and the model's {total} {in_words(units)}; {wrong[0]} does not."
+            )
+        return sorted({0, total, *ks})
+    if points < 2:
+        raise HeadcountError(f"A grid needs at least 2 points; points is {points}.")
+    match ks:
+        case "all":
+            steps = np.arange(total + 1.0)
+        case "linear":
+            steps = np.linspace(0, total, points)
+        case "quadratic":
+            steps = total * np.linspace(0, 1, points) ** 2
+        case "log":
+            # Small k are rounded together, so more steps are tried until enough numbers are different.
+            tries = points - 1
+            while len(set(np.geomspace(1, total, tries).round())) < min(points - 1, total):
+                tries += 1
+            steps = np.geomspace(1, total, tries)
+        case _:
+            raise HeadcountError(f"There is no grid {ks!r}. Give numbers or one of {', '.join(GRIDS)}.")
+    of_mib = [int(share * total) for share in MIB_SHARES] if units == "edges" and shares else []
+    return sorted({0, total, *steps.round().astype(int).tolist(), *of_mib})

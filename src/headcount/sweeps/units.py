@@ -25,8 +25,7 @@ from ..tasks.batches import Batch
 from ..tasks.examples import Task, pairs_only
 from .orders import Order, OwnOrders, Places, Point, Scores, UnitOrder, chance_orders, ranked_places
 
-NAMED_UNITS = 10_000
-"""A curve knows the names of so many of the first units of its order."""
+NAMED_UNITS = 10_000  # so many of the first units of its order a curve knows by name
 
 
 @dataclass(frozen=True)
