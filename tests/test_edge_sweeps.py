@@ -11,8 +11,8 @@ from families import random_task, tiny
 from headcount.meters import CircuitMeter
 from headcount.models.graph import Graph
 from headcount.sweeps.curve import MIB_SHARES, Curve
-from headcount.sweeps.grids import unit_grid
 from headcount.sweeps.orders import chance_orders, ranked_places
+from headcount.sweeps.sweep import unit_grid
 from headcount.sweeps.units import Edges
 
 TASK = random_task(8)

@@ -9,8 +9,8 @@ from families import FAMILIES, random_task, tiny
 from headcount.edit import Filler
 from headcount.meters import HeadMeter
 from headcount.sweeps import compare
-from headcount.sweeps.grids import unit_grid
 from headcount.sweeps.orders import chance_orders, ranked_places
+from headcount.sweeps.sweep import unit_grid
 from headcount.sweeps.units import Heads
 
 TASK = random_task(8)

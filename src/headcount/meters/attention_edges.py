@@ -20,39 +20,10 @@ from ..models.gates import mixed
 from ..tasks.batches import Batch, batches
 from ..tasks.examples import Pair
 from .meter import TOKENS_A_PASS, Advance, Values, silent
-from .metrics import Reference, measure_all, measured
+from .metrics import OF_PAIRS, Reference, measure_all
 
 ScoreEdges = Callable[[list[int], Batch, Terms], Tensor]
 """(places of the pairs, the pairs, their counterfactual run) -> [draw, pair, layer, head, query, key]."""
-
-
-class AttentionEdgeMeter:
-    """Pairs made ready to be measured with the first k attention edges of each kept.
-
-    **Arguments:**
-
-    - `score`: what the orders of each prompt come from, largest first; one order a draw.
-    """
-
-    def __init__(self, model: Model, pairs: Sequence[Pair], score: ScoreEdges, *, advance: Advance = silent) -> None:
-        self.model, self.pairs, self.advance, self._metrics = model, pairs, advance, measured(pairs)
-        self._ready = [
-            _Ready.of(model, indices, batch, score)
-            for indices, batch in batches(pairs, model.device, TOKENS_A_PASS // 2)
-        ]
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def measure(self, masks: Sequence[tuple[int, int]]) -> Values:
-        """Metric -> [mask, pair]; a mask is (draw, k)."""
-        found = {name: np.empty((len(masks), len(self.pairs))) for name in self._metrics}
-        for part in self._ready:
-            for row, (draw, k) in enumerate(masks):
-                for name, value in part.measure(self.model, draw, k, self._metrics).items():
-                    found[name][row, part.indices] = value[0].cpu().double().numpy()
-                self.advance(len(part.indices))
-        return found
 
 
 @dataclass(frozen=True)
@@ -61,39 +32,61 @@ class _Ready:
 
     indices: list[int]
     batch: Batch
-    counterfactual: Terms
-    ranks: Tensor
-    """[draw, pair, layer, head, query, key]."""
+    other: Terms
+    ranks: Tensor  # [draw, pair, layer, head, query, key]
     uncut: Reference
 
-    @classmethod
-    def of(cls, model: Model, indices: list[int], batch: Batch, score: ScoreEdges) -> "_Ready":
-        counterfactual = Terms.of(model, batch.corrupt)
-        scores = score(indices, batch, counterfactual)
-        at = torch.arange(batch.length, device=model.device)
+
+@dataclass(eq=False, repr=False)
+class AttentionEdgeMeter:
+    """Pairs made ready to be measured with the first k attention edges of each kept; the orders of each prompt come
+    from `score`, largest first, one order a draw."""
+
+    model: Model
+    pairs: Sequence[Pair]
+    score: ScoreEdges
+    advance: Advance = silent
+
+    def __post_init__(self) -> None:
+        self._ready = [self._readied(*some) for some in batches(self.pairs, self.model.device, TOKENS_A_PASS // 2)]
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def measure(self, masks: Sequence[tuple[int, int]]) -> Values:
+        """Metric -> [mask, pair]; a mask is (draw, k)."""
+        found = {name: np.empty((len(masks), len(self.pairs))) for name in OF_PAIRS}
+        for part in self._ready:
+            for row, (draw, k) in enumerate(masks):
+                for name, value in self._run(part, part.ranks[draw] < k).items():
+                    found[name][row, part.indices] = value[0].cpu().double().numpy()
+                self.advance(len(part.indices))
+        return found
+
+    def _readied(self, indices: list[int], batch: Batch) -> _Ready:
+        other = Terms.of(self.model, batch.corrupt)
+        scores = self.score(indices, batch, other)
+        at = torch.arange(batch.length, device=self.model.device)
         real = (at[None, :, None] >= at) & (at[:, None] <= batch.last[:, None, None])  # [pair, query, key]
         flat = scores.masked_fill(~real[None, :, None, None], -torch.inf).flatten(2)
         places = flat.argsort(dim=-1, descending=True, stable=True)
-        ranks = torch.empty_like(places, dtype=torch.int32)
         counted = torch.arange(places.shape[-1], dtype=torch.int32, device=places.device).expand_as(places)
-        ranks.scatter_(-1, places, counted)
+        ranks = torch.empty_like(places, dtype=torch.int32).scatter_(-1, places, counted).view(scores.shape)
         with torch.no_grad():
-            uncut = Reference.of(model.last_logits(batch.clean, batch.spots))
-        return cls(indices, batch, counterfactual, ranks.view(scores.shape), uncut)
+            uncut = Reference.of(self.model.last_logits(batch.clean, batch.spots))
+        return _Ready(indices, batch, other, ranks, uncut)
 
     @torch.no_grad()
-    def measure(self, model: Model, draw: int, k: int, metrics: tuple[str, ...]) -> dict[str, Tensor]:
-        """Metric -> [1, pair], with the first k of each prompt kept."""
-        keep = self.ranks[draw] < k
+    def _run(self, part: _Ready, keep: Tensor) -> dict[str, Tensor]:
+        """Metric -> [1, pair]."""
 
         def visit(layer: int, weights: Tensor, value: Tensor) -> Tensor:
-            other_weights, other_value = self.counterfactual.weights[layer], self.counterfactual.values[layer]
-            kept = keep[:, layer]
-            return mixed(weights * kept, value) + mixed(other_weights * ~kept, other_value)
+            kept, other = keep[:, layer], part.other
+            return mixed(weights * kept, value) + mixed(other.weights[layer] * ~kept, other.values[layer])
 
-        with visit_attention(model, visit):
-            logits = model.last_logits(self.batch.clean, self.batch.spots, rows=self.batch.rows)
-        return measure_all(logits, self.batch, metrics, self.uncut)
+        with visit_attention(self.model, visit):
+            logits = self.model.last_logits(part.batch.clean, part.batch.spots, rows=part.batch.rows)
+        return measure_all(logits, part.batch, OF_PAIRS, part.uncut)
 
 
 def edge_count(model: Model, length: int) -> int:

@@ -12,8 +12,8 @@ A reader without a kept edge sees x_b,fill. Its value is that of the *base run*,
 counterfactual fill the counterfactual run itself. A head or an MLP outside the circuit costs nothing.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from ..core.words import Readers
 from ..edit.edge_fills import BaseRun, EdgeFiller
 from ..edit.stream import only_kept_edges
 from ..models import Model
-from ..models.wiring import Wiring, find_wiring
+from ..models.wiring import find_wiring
 from ..tasks.batches import batches
 from ..tasks.examples import Pair
 from .memory import Sizes, plan_circuits
@@ -31,6 +31,7 @@ from .meter import Advance, Values, silent
 from .metrics import OF_PAIRS, Reference, measure_all
 
 
+@dataclass(eq=False, repr=False)
 class CircuitMeter:
     """Pairs made ready to be measured in any number of circuits.
 
@@ -44,17 +45,24 @@ class CircuitMeter:
     - `memory`: bytes that may be used beyond the model; `plan` says how much then runs at once.
     """
 
-    def __init__(
-        self, model: Model, pairs: Sequence[Pair], *, fill: str = "counterfactual", reference: Sequence[Pair] = (),
-        readers: Readers = "kv-heads", prune: bool = False, memory: int | None = None, advance: Advance = silent,
-    ) -> None:  # fmt: skip
-        self.model, self.pairs, self.prune, self.advance = model, pairs, prune, advance
-        self.wiring = find_wiring(model, readers)
-        self.sizes = Sizes.of_model(model, readers)
-        self.plan = plan_circuits(self.sizes, pairs, memory, model.device)
-        self.filler = EdgeFiller.prepare(model, self.wiring, fill, pairs, reference, self.plan.tokens)
-        self._bases: list[tuple[list[int], BaseRun, Reference]] | None = None
-        self._room: Tensor | None = None
+    model: Model
+    pairs: Sequence[Pair]
+    _: KW_ONLY
+    fill: str = "counterfactual"
+    reference: Sequence[Pair] = ()
+    readers: Readers = "kv-heads"
+    prune: bool = False
+    memory: int | None = None
+    advance: Advance = silent
+
+    def __post_init__(self) -> None:
+        model, pairs = self.model, self.pairs
+        self.wiring = find_wiring(model, self.readers)
+        self.sizes = Sizes.of_model(model, self.readers)
+        self.plan = plan_circuits(self.sizes, pairs, self.memory, model.device)
+        self.filler = EdgeFiller.prepare(model, self.wiring, self.fill, pairs, self.reference, self.plan.tokens)
+        self._kept: list[tuple[list[int], BaseRun, Reference]] = []
+        self._room = torch.empty(0)
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -70,44 +78,30 @@ class CircuitMeter:
         # Circuits of about one size run together.
         by_size = keeps.flatten(1).sum(1).argsort(stable=True)
         with self.wiring.readied():
-            for indices, base, uncut in self._base_runs():
-                at_once = self.sizes.circuits_at_once(base.ids.numel(), len(indices), self.plan.budget)
-                at_once = min(at_once, len(keeps))
-                room = self._room_for((1 + len(graph.writers)) * at_once * base.input_change.numel(), base.input_change)
+            if self.plan.keeps_bases and not self._kept:
+                self._kept = list(self._base_runs())
+            for indices, base, uncut in self._kept or self._base_runs():
+                fitting = self.sizes.circuits_at_once(base.ids.numel(), len(indices), self.plan.budget)
+                at_once = min(fitting, len(keeps))
+                # The same memory for all runs and calls: fresh pages cost a CPU a tenth of a forward pass.
+                numbers = (1 + len(graph.writers)) * at_once * base.input_change.numel()
+                if self._room.numel() < numbers:
+                    self._room = base.input_change.new_empty(numbers)
                 for some in by_size.split(at_once):
-                    for name, value in _run(self.model, self.wiring, base, keeps[some], room, uncut).items():
+                    for name, value in self._run(base, keeps[some], uncut).items():
                         values[name][np.ix_(some.numpy(), indices)] = value.cpu().double().numpy()
                     self.advance(len(some) * len(indices))
         return values
 
-    def _room_for(self, numbers: int, like: Tensor) -> Tensor:
-        """The same memory for all runs and calls: fresh pages cost a CPU a tenth of a forward pass."""
-        if self._room is None or self._room.numel() < numbers:
-            self._room = like.new_empty(numbers)
-        return self._room
+    def _run(self, base: BaseRun, keep: Tensor, uncut: Reference) -> dict[str, Tensor]:
+        """Metric -> [circuit, pair]."""
+        copies = len(keep)
+        past = None if base.prefix is None else self.model.repeated_prefix(base.prefix, copies)
+        with only_kept_edges(self.model, self.wiring, base, keep, self._room):
+            logits = self.model.last_logits(base.ids.repeat(copies, 1), base.last.repeat(copies), past)
+        return measure_all(logits, base.batch, OF_PAIRS, uncut)
 
-    def _base_runs(self) -> Iterable[tuple[list[int], BaseRun, Reference]]:
-        """Kept between calls where the plan says so."""
-        if self._bases is not None:
-            return self._bases
-        made = self._made_base_runs()
-        if not self.plan.keeps_bases:
-            return made
-        self._bases = list(made)
-        return self._bases
-
-    def _made_base_runs(self) -> Iterator[tuple[list[int], BaseRun, Reference]]:
+    def _base_runs(self) -> Iterator[tuple[list[int], BaseRun, Reference]]:
         for indices, batch in batches(self.pairs, self.model.device, self.plan.tokens):
             base = self.filler.base_run(self.model, self.wiring, batch)
             yield indices, replace(base, uncut=base.uncut[:0]), Reference.of(base.uncut)
-
-
-def _run(
-    model: Model, wiring: Wiring, base: BaseRun, keep: Tensor, room: Tensor, uncut: Reference
-) -> dict[str, Tensor]:
-    """Metric -> [circuit, pair]."""
-    copies = len(keep)
-    past = None if base.prefix is None else model.repeated_prefix(base.prefix, copies)
-    with only_kept_edges(model, wiring, base, keep, room):
-        logits = model.last_logits(base.ids.repeat(copies, 1), base.last.repeat(copies), past)
-    return measure_all(logits, base.batch, OF_PAIRS, uncut)

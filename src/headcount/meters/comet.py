@@ -31,21 +31,19 @@ REQUIREMENTS = (
     "pytorch-lightning>=2.5,<2.6",  # from 2.6 on, checkpoints with more in them than tensors are refused
 )
 PYTHONS = ("3.10", "3.11", "3.12")  # for which there are both numpy 1 and a recent torch
-
+COMMAND, MARKER = "bin/comet-score", "whole.txt"
+Texts = Sequence[str]
 _EXCEPTION = re.compile(r"^(?P<module>[a-z_][\w.]*\.)?(?P<name>[A-Z]\w*): *(?P<words>.*\S)")
 
 
 def find_comet(command: str | None = None) -> Path | None:
     """The comet-score to use: the one named, else $HEADCOUNT_COMET, else headcount's own, else one on the PATH."""
     named = command or os.environ.get("HEADCOUNT_COMET")
-    if named:
-        found = shutil.which(Path(named).expanduser())
-        if found is None:
-            raise HeadcountError(f"{named!r} is no comet-score that runs. Name another or run: headcount comet setup")
-        return Path(found).absolute()
-    if _marker().is_file():
-        return _own("comet-score")
-    found = shutil.which("comet-score")
+    if not named and (_home() / MARKER).is_file():
+        return _home() / COMMAND
+    found = shutil.which(Path(named).expanduser() if named else "comet-score")
+    if named and found is None:
+        raise HeadcountError(f"{named!r} is no comet-score that runs. Name another or run: headcount comet setup")
     return Path(found).absolute() if found else None
 
 
@@ -55,31 +53,38 @@ def setup_comet(python: str | None = None, note: Callable[[str], None] = say) ->
     A virtual environment cannot be moved once made, so a marker that is written last says that this one is whole.
     """
     requirements = (*REQUIREMENTS, f"torch=={version('torch').partition('+')[0]}")
-    wanted = "\n".join(requirements) + "\n"
-    if _marker().is_file() and _marker().read_text(encoding="utf-8") == wanted:
-        return _own("comet-score")
-    python = _suitable(python or sys.executable)
-    place = writable_folder(_marker().parent)
+    wanted, place = "\n".join(requirements) + "\n", _home()
+    command, marker = place / COMMAND, place / MARKER
+    if marker.is_file() and marker.read_text(encoding="utf-8") == wanted:
+        return command
+    python = python or sys.executable
+    found = _call([python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).stdout.strip()
+    if found not in PYTHONS:
+        raise HeadcountError(
+            f"COMET wants one of Python {', '.join(PYTHONS)}; {python} is {found or 'none'}."
+            " Name another: headcount comet setup --python python3.12"
+        )
+    writable_folder(place)
     try:
         note(f"Making an environment for COMET in {place}")
         _step([python, "-m", "venv", "--clear", str(place)], "its virtual environment could not be made")
         note(f"Installing {', '.join(requirements)}; this takes some minutes")
-        pip = [str(_own("python")), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = [str(command.with_name("python")), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         _step([*pip, *requirements], "pip failed")
         note("Trying it")
-        _step([str(_own("comet-score")), "--help"], "comet-score does not start")
-        write_file(_marker(), wanted)
+        _step([str(command), "--help"], "comet-score does not start")
+        write_file(marker, wanted)
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise
-    return _own("comet-score")
+    return command
 
 
 def checkpoint(model: str) -> str:
     """What comet-score is told: a file that is there, or a name on the hub, which nothing but a download can try."""
     place = Path(model).expanduser()
-    if (place / "checkpoints" / "model.ckpt").is_file():  # a downloaded model, in the layout of the hub
-        place = place / "checkpoints" / "model.ckpt"
+    if (inside := place / "checkpoints" / "model.ckpt").is_file():  # a downloaded model, in the layout of the hub
+        place = inside
     if place.suffix == ".ckpt" and place.is_file():
         return str(place.absolute())
     if place.suffix == ".ckpt" or place.is_absolute() or model.startswith(("~", ".")):
@@ -91,13 +96,7 @@ def checkpoint(model: str) -> str:
 
 
 def comet_scores(
-    sources: Sequence[str],
-    answers: Sequence[str],
-    references: Sequence[str],
-    *,
-    command: Path,
-    model: str = DEFAULT_MODEL,
-    batch: int = 16,
+    sources: Texts, answers: Texts, references: Texts, *, command: Path, model: str = DEFAULT_MODEL, batch: int = 16
 ) -> list[float]:
     """One score a segment. The same three texts are scored once, however often they come."""
     if not len(sources) == len(answers) == len(references):
@@ -105,8 +104,7 @@ def comet_scores(
             "COMET wants a source and a reference for every answer;"
             f" these are {len(sources)} sources, {len(answers)} answers and {len(references)} references."
         )
-    columns = ([_one_line(text) for text in texts] for texts in (sources, answers, references))
-    triples = list(zip(*columns, strict=True))
+    triples = [tuple(map(_one_line, texts)) for texts in zip(sources, answers, references, strict=True)]
     unique = list(dict.fromkeys(triples))
     if not unique:
         return []
@@ -121,12 +119,9 @@ def _run(triples: list[tuple[str, ...]], command: Path, model: str, batch: int) 
         for name, column in zip(("source", "answer", "reference"), zip(*triples, strict=True), strict=True):
             # Every line is ended, the last one too, or an empty text there would be no line.
             Path(scratch, name).write_bytes("".join(f"{text}\n" for text in column).encode())
-        arguments = [
-            str(command), "-s", "source", "-t", "answer", "-r", "reference", "--model", model, "--quiet",
-            "--only_system", "--batch_size", str(batch), "--gpus", str(int(torch.cuda.is_available())),
-            "--to_json", "scores.json",
-        ]  # fmt: skip
-        done = _call(arguments, scratch)
+        fixed = "-s source -t answer -r reference --quiet --only_system --to_json scores.json".split()
+        chosen = ["--model", model, "--batch_size", str(batch), "--gpus", str(int(torch.cuda.is_available()))]
+        done = _call([str(command), *fixed, *chosen], scratch)
         if done.returncode:
             raise HeadcountError(
                 f"COMET gave no scores with {model}: {_reason(done)} Where the model could not be had, check the"
@@ -153,22 +148,8 @@ def _one_line(text: str) -> str:
     return " ".join(text.split()).encode(errors="replace").decode()
 
 
-def _marker() -> Path:
-    return cache_folder() / "comet" / "whole.txt"
-
-
-def _own(program: str) -> Path:
-    return _marker().parent / "bin" / program
-
-
-def _suitable(python: str) -> str:
-    found = _call([python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).stdout.strip()
-    if found not in PYTHONS:
-        raise HeadcountError(
-            f"COMET wants one of Python {', '.join(PYTHONS)}; {python} is {found or 'none'}."
-            " Name another: headcount comet setup --python python3.12"
-        )
-    return python
+def _home() -> Path:
+    return cache_folder() / "comet"
 
 
 def _step(command: list[str], trouble: str) -> None:

@@ -16,9 +16,8 @@ number of nodes, not of edges.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import psutil
 import torch
@@ -27,20 +26,15 @@ from transformers import PretrainedConfig
 from ..core.errors import HeadcountError
 from ..core.words import Readers
 from ..edit.stream import SEEN_BYTES
-from ..models import FAMILIES
+from ..models import FAMILIES, Model
 from ..models.graph import Graph
 from ..models.wiring import graph_of_config
 from ..tasks.examples import Example, Pair
 from .meter import KEPT_BYTES, TOKENS_A_PASS
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..models import Model
-
 DEFAULT_MEMORY = 2**29
-"""Bytes beyond the model, unless the user says otherwise. Fixed, not read off the machine, so that runs can be repeated
-bit for bit; more would not be faster on a CPU."""
+"""Bytes beyond the model, unless the user says otherwise. Fixed, so that runs can be repeated bit for bit; more would
+not be faster on a CPU."""
 MARGIN = 1.2
 MAX_TOKENS_A_BATCH = 1024
 CIRCUIT_TOKENS = 512
@@ -56,8 +50,7 @@ class Sizes:
     query_features: int
     kv_features: int
     mlp_features: int
-    gated: bool
-    """Whether the MLP multiplies two projections."""
+    gated: bool  # whether the MLP multiplies two projections
     vocabulary: int
     itemsize: int
 
@@ -68,19 +61,12 @@ class Sizes:
         graph = graph_of_config(config, config.model_type, layers, heads, readers)
         head_size = int(getattr(text, "head_dim", None) or width // heads)
         widths = (getattr(text, name, 0) for name in ("intermediate_size", "ffn_dim", "n_inner"))
-        return cls(
-            graph=graph,
-            width=width,
-            query_features=heads * head_size,
-            kv_features=graph.n_kv_heads * head_size,
-            mlp_features=int(next(filter(None, widths), 4 * width)),
-            gated=bool((wires := FAMILIES[config.model_type].edges) and wires.gated),
-            vocabulary=int(text.vocab_size),
-            itemsize=itemsize,
-        )
+        mlp, wires = int(next(filter(None, widths), 4 * width)), FAMILIES[config.model_type].edges
+        features = (heads * head_size, graph.n_kv_heads * head_size, mlp)
+        return cls(graph, width, *features, bool(wires and wires.gated), int(text.vocab_size), itemsize)
 
     @classmethod
-    def of_model(cls, model: "Model", readers: Readers) -> "Sizes":
+    def of_model(cls, model: Model, readers: Readers) -> "Sizes":
         return cls.of_config(model.hf.config, readers, model.hf.dtype.itemsize)
 
     def score_bytes(self, tokens: int, prompts: int, at_once: int, points: int) -> int:
@@ -96,8 +82,7 @@ class Sizes:
 
     def points_at_once(self, tokens: int, prompts: int, points: int, budget: int) -> int:
         """How many gradient points of a batch share a pass: as many as fit."""
-        one, two = (self.score_bytes(tokens, prompts, at_once, points) for at_once in (1, 2))
-        return min(1 + max(budget - one, 0) // (two - one), points)
+        return min(_fitting(lambda count: self.score_bytes(tokens, prompts, count, points), budget), points)
 
     def circuit_bytes(self, tokens: int, prompts: int, circuits: int) -> int:
         """Peak of evaluating circuits, so many in one pass, beside their base runs."""
@@ -111,81 +96,70 @@ class Sizes:
 
     def circuits_at_once(self, tokens: int, prompts: int, budget: int) -> int:
         """How many circuits of a batch share a pass: as many as fit, and no more than are faster together."""
-        one, two = (self.circuit_bytes(tokens, prompts, circuits) for circuits in (1, 2))
-        return min(1 + max(budget - one, 0) // (two - one), max(CIRCUIT_TOKENS // tokens, 1))
+        fitting = _fitting(lambda count: self.circuit_bytes(tokens, prompts, count), budget)
+        return min(fitting, max(CIRCUIT_TOKENS // tokens, 1))
+
+
+def _fitting(needed: Callable[[int], int], budget: int) -> int:
+    """How many fit, at least one: each takes as much more as the second does."""
+    one, two = needed(1), needed(2)
+    return 1 + max(budget - one, 0) // (two - one)
 
 
 @dataclass(frozen=True)
 class Batching:
     """How much runs at once, and what that takes."""
 
-    tokens: int
-    """In a batch of prompts."""
-    at_once: int
-    """Gradient points, or circuits of a whole batch, in one pass."""
-    bytes: int
-    """Forecast."""
-    budget: int
-    """Bytes that one pass may use."""
-    keeps_bases: bool = False
-    """Whether the base runs of all batches are kept, for circuits."""
+    tokens: int  # in a batch of prompts
+    at_once: int  # gradient points, or circuits of a whole batch, in one pass
+    bytes: int  # forecast
+    budget: int  # bytes that one pass may use
+    keeps_bases: bool = False  # whether the base runs of all batches are kept, for circuits
 
 
-def plan_scores(
-    sizes: Sizes, pairs: "Sequence[Pair]", points: int, memory: int | None, device: torch.device
-) -> Batching:
+def plan_scores(sizes: Sizes, pairs: Sequence[Pair], points: int, memory: int | None, device: torch.device) -> Batching:
     """The largest batch that fits, then as many gradient points together as still fit."""
-    longest, total = _lengths(pairs)
-
-    def needed(tokens: int, at_once: int) -> int:
-        return sizes.score_bytes(tokens, -(-tokens // longest), at_once, points)
-
-    tokens, budget = _batch(lambda tokens: needed(tokens, 1), longest, min(total, MAX_TOKENS_A_BATCH), memory, device)
-    at_once = sizes.points_at_once(tokens, -(-tokens // longest), points, budget)
-    return Batching(tokens, at_once, needed(tokens, at_once), budget)
+    lengths = [len(pair.clean) for pair in pairs]
+    longest, most = max(lengths), min(sum(lengths), MAX_TOKENS_A_BATCH)
+    tokens, budget = _batch(lambda n: sizes.score_bytes(n * longest, n, 1, points), longest, most, memory, device)
+    prompts = -(-tokens // longest)
+    at_once = sizes.points_at_once(tokens, prompts, points, budget)
+    return Batching(tokens, at_once, sizes.score_bytes(tokens, prompts, at_once, points), budget)
 
 
-def plan_circuits(sizes: Sizes, pairs: "Sequence[Pair]", memory: int | None, device: torch.device) -> Batching:
+def plan_circuits(sizes: Sizes, pairs: Sequence[Pair], memory: int | None, device: torch.device) -> Batching:
     """The largest batch that fits; base runs are kept between calls where all of them take a third of the memory."""
-    longest, total = _lengths(pairs)
+    lengths = [len(pair.clean) for pair in pairs]
+    longest, total = max(lengths), sum(lengths)
     allowed, one = memory or DEFAULT_MEMORY, sizes.circuit_bytes(longest, 1, 1)
     keeps = sizes.base_bytes(total) <= min(allowed // 3, allowed - one)
 
-    def bases(tokens: int) -> int:
-        return sizes.base_bytes(total if keeps else tokens)
+    def needed(prompts: int) -> int:
+        bases = sizes.base_bytes(total if keeps else prompts * longest)
+        return sizes.circuit_bytes(prompts * longest, prompts, 1) + bases
 
-    def needed(tokens: int, at_once: int) -> int:
-        return sizes.circuit_bytes(tokens, -(-tokens // longest), at_once) + bases(tokens)
-
-    tokens, budget = _batch(lambda tokens: needed(tokens, 1), longest, min(total, CIRCUIT_TOKENS), memory, device)
-    budget -= bases(tokens)
-    at_once = sizes.circuits_at_once(tokens, -(-tokens // longest), budget)
-    return Batching(tokens, at_once, needed(tokens, at_once), budget, keeps)
-
-
-def _lengths(pairs: "Sequence[Pair]") -> tuple[int, int]:
-    return max(len(pair.clean) for pair in pairs), sum(len(pair.clean) for pair in pairs)
+    tokens, budget = _batch(needed, longest, min(total, CIRCUIT_TOKENS), memory, device)
+    prompts, bases = -(-tokens // longest), sizes.base_bytes(total if keeps else tokens)
+    at_once = sizes.circuits_at_once(tokens, prompts, budget - bases)
+    taken = sizes.circuit_bytes(tokens, prompts, at_once) + bases
+    return Batching(tokens, at_once, taken, budget - bases, keeps)
 
 
 def _batch(
     needed: Callable[[int], int], longest: int, most: int, memory: int | None, device: torch.device
 ) -> tuple[int, int]:
     """Tokens of the largest batch that fits, at least one prompt's, and the bytes that may be used."""
-    one = needed(longest)
+    one, free = needed(1), _free_memory(device)
+    needs = f"One prompt of {longest} tokens needs {show_bytes(one)} beyond the model, and"
     if memory is not None and one > memory:
-        raise HeadcountError(
-            f"One prompt of {longest} tokens needs {show_bytes(one)} beyond the model, and {show_bytes(memory)} are"
-            " allowed. Allow more memory, or use shorter prompts."
-        )
-    free = _free_memory(device)
+        raise HeadcountError(f"{needs} {show_bytes(memory)} are allowed. Allow more memory, or use shorter prompts.")
     if free is not None and one > free:
         raise HeadcountError(
-            f"One prompt of {longest} tokens needs {show_bytes(one)} beyond the model, and {show_bytes(free)} are free"
-            f" on {device}. Use shorter prompts, a smaller model, or a machine with more memory."
+            f"{needs} {show_bytes(free)} are free on {device}. Use shorter prompts, a smaller model, or a machine with"
+            " more memory."
         )
     budget = memory or max(DEFAULT_MEMORY, one)
-    prompts = 1 + (budget - one) // (needed(2 * longest) - one)
-    return max(min(prompts * longest, most), longest), budget
+    return max(min(_fitting(needed, budget) * longest, most), longest), budget
 
 
 def _free_memory(device: torch.device) -> int | None:
@@ -195,14 +169,14 @@ def _free_memory(device: torch.device) -> int | None:
     return int(psutil.virtual_memory().available) if device.type == "cpu" else None
 
 
-def head_bytes(model: "Model", examples: "Sequence[Example]") -> int:
+def head_bytes(model: Model, examples: Sequence[Example]) -> int:
     """About what a pass of heads takes beyond the model: its activations, logits, and the values of the fill, which are
     kept up to a limit."""
     text, itemsize = model.hf.config.get_text_config(), model.hf.dtype.itemsize
-    longest = max(len(example.ids) for example in examples)
-    rows = max(TOKENS_A_PASS // longest, 1)
-    activations = rows * longest * 12 * int(text.hidden_size)
-    values = sum(len(example.ids) for example in examples) * model.head_count * model.anatomy.head_size
+    lengths = [len(example.ids) for example in examples]
+    rows = max(TOKENS_A_PASS // max(lengths), 1)
+    activations = rows * max(lengths) * 12 * int(text.hidden_size)
+    values = sum(lengths) * model.head_count * model.anatomy.head_size
     return itemsize * (activations + 4 * rows * int(text.vocab_size)) + min(itemsize * values, KEPT_BYTES)
 
 
@@ -214,11 +188,7 @@ def show_bytes(count: int) -> str:
 
 def parse_bytes(text: str) -> int:
     """8GB, 500 MB, 1.5g."""
-    found = re.fullmatch(r"\s*([\d.]+)\s*([kmgt])i?b?\s*", text.lower())
-    try:
-        number = float(found[1]) if found else 0.0
-    except ValueError:
-        number = 0.0
-    if found is None or number <= 0:
+    found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([kmgt])i?b?\s*", text.lower())
+    if found is None or float(found[1]) <= 0:
         raise HeadcountError(f"Memory is written as 8GB or 500MB; this is {text!r}.")
-    return int(number * {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}[found[2]])
+    return int(float(found[1]) * {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}[found[2]])

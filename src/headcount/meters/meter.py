@@ -3,24 +3,20 @@
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from ..core.saving import Floats
+
 Values = dict[str, Floats]
 """Metric -> [mask, example]."""
 Readings = dict[str, NDArray[Any]]
 """The same where what is read may also be text."""
-
 Advance = Callable[[int], None]
 """Told how many prompts have been run, for a progress bar."""
-
 TOKENS_A_PASS = 2048
 """Tokens in one forward pass. Fixed, not read off the machine, so that runs can be repeated bit for bit."""
-
 KEPT_BYTES = 2**30
 """Head values of the fill are kept between calls up to this size; beyond it they are run again."""
-
 M = TypeVar("M", contravariant=True)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..core.errors import HeadcountError, did_you_mean
+from ..core.errors import HeadcountError, require_known
 from ..tasks.batches import Batch
 from ..tasks.examples import Example, Pair
 
@@ -20,50 +20,45 @@ Metric = Callable[[Tensor, Batch], Tensor]
 
 def logit_diff(logits: Tensor, batch: Batch) -> Tensor:
     """Best right logit - best wrong logit."""
-    return batch.by_row(_best(logits, batch.answers) - _best(logits, batch.wrongs))
-
-
-def prob_diff(logits: Tensor, batch: Batch) -> Tensor:
-    """Probability of the right tokens together - that of the wrong tokens together."""
-    return _prob_diff(logits.log_softmax(-1), batch)
-
-
-def log_prob(logits: Tensor, batch: Batch) -> Tensor:
-    """Log of the probability of the right tokens together; of a target of several tokens, the sum over them."""
-    return _log_prob(logits.log_softmax(-1), batch)
-
-
-def log_prob_per_token(logits: Tensor, batch: Batch) -> Tensor:
-    """The same, divided by the number of target tokens."""
-    return _log_prob_per_token(logits.log_softmax(-1), batch)
+    return batch.by_row(_listed(logits, batch.answers).amax(-1) - _listed(logits, batch.wrongs).amax(-1))
 
 
 def accuracy(logits: Tensor, batch: Batch) -> Tensor:
     """1 where the best of all right and wrong tokens is a right one. Without wrong tokens to choose among: 1 where
     every token of the target is the one that the model would say."""
-    best = _best(logits, batch.answers)
+    best = _listed(logits, batch.answers).amax(-1)
     missed = best < logits.amax(-1)
     if batch.wrongs.shape[1]:
-        missed = torch.where((batch.wrongs >= 0).any(1), best <= _best(logits, batch.wrongs), missed)
+        missed = torch.where((batch.wrongs >= 0).any(1), best <= _listed(logits, batch.wrongs).amax(-1), missed)
     return (batch.by_row(missed.to(logits.dtype)) == 0).to(logits.dtype)
 
 
-METRICS: dict[str, Metric] = {
-    "logit_diff": logit_diff,
-    "prob_diff": prob_diff,
-    "log_prob": log_prob,
-    "log_prob_per_token": log_prob_per_token,
-    "accuracy": accuracy,
-}
+def _prob_diff(log_probs: Tensor, batch: Batch) -> Tensor:
+    """Probability of the right tokens together - that of the wrong tokens together."""
+    right, wrong = (_listed(log_probs, ids).logsumexp(-1).exp() for ids in (batch.answers, batch.wrongs))
+    return batch.by_row(right - wrong)
+
+
+def _log_prob(log_probs: Tensor, batch: Batch) -> Tensor:
+    """Log of the probability of the right tokens together; of a target of several tokens, the sum over them."""
+    return batch.by_row(_listed(log_probs, batch.answers).logsumexp(-1))
+
+
+def _log_prob_per_token(log_probs: Tensor, batch: Batch) -> Tensor:
+    """The same, divided by the number of target tokens."""
+    return _log_prob(log_probs, batch) / batch.by_row(log_probs.new_ones(len(log_probs)))
+
+
+def _after_softmax(metric: Metric) -> Metric:
+    return lambda logits, batch: metric(logits.log_softmax(-1), batch)
+
+
+OF_LOGITS: dict[str, Metric] = {"logit_diff": logit_diff, "accuracy": accuracy}
+"""Metrics that look at the logits of the right and wrong tokens and, where there are wrong ones, at no others."""
+OF_LOG_PROBS = {"prob_diff": _prob_diff, "log_prob": _log_prob, "log_prob_per_token": _log_prob_per_token}
+METRICS = OF_LOGITS | {name: _after_softmax(metric) for name, metric in OF_LOG_PROBS.items()}
 """KL to the uncut model stands beside these: it needs a second set of logits."""
-
-NEED_WRONGS = ("logit_diff", "prob_diff")
-"""Metrics that compare with wrong answers."""
-
-LISTED_TOKENS_ONLY = ("logit_diff", "accuracy")
-"""Metrics that look at the logits of the right and wrong tokens and at no others."""
-
-
+log_prob_per_token = METRICS["log_prob_per_token"]
 OF_PAIRS = ("logit_diff", "prob_diff", "log_prob", "accuracy", "kl")
 OF_COMPLETIONS = ("log_prob", "log_prob_per_token", "accuracy")
 """Everything that is reported at every point of a sweep."""
@@ -76,7 +71,7 @@ def measured(examples: Sequence[Example]) -> tuple[str, ...]:
 def require_metric(name: str, examples: Sequence[Example]) -> None:
     """The metric exists, and these examples have what it needs."""
     metric_named(name)
-    if name in NEED_WRONGS and not all(isinstance(example, Pair) for example in examples):
+    if name in ("logit_diff", "prob_diff") and measured(examples) != OF_PAIRS:
         raise HeadcountError(
             f"{name} compares right with wrong next tokens, and this task has targets only. Use log_prob,"
             " log_prob_per_token or accuracy."
@@ -85,14 +80,11 @@ def require_metric(name: str, examples: Sequence[Example]) -> None:
 
 def batch_for(metric: str, batch: Batch) -> tuple[Tensor | None, Batch]:
     """The tokens whose logits a metric needs (None for all), and the batch whose answers count among those."""
-    if metric not in LISTED_TOKENS_ONLY or not batch.has_wrongs:
-        return None, batch
-    return batch.among_listed()
+    return batch.among_listed() if metric in OF_LOGITS and batch.has_wrongs else (None, batch)
 
 
 def metric_named(name: str) -> Metric:
-    if name not in METRICS:
-        raise HeadcountError(f"There is no metric {name!r}.{did_you_mean(name, METRICS)}")
+    require_known(name, METRICS, "metric")
     return METRICS[name]
 
 
@@ -100,8 +92,7 @@ def metric_named(name: str) -> Metric:
 class Reference:
     """What KL is taken against: the whole model's prediction, made ready once for many cuts."""
 
-    log_probs: Tensor
-    """[pair, vocabulary]."""
+    log_probs: Tensor  # [pair, vocabulary]
     probs: Tensor
 
     @classmethod
@@ -118,11 +109,9 @@ class Reference:
 def measure_all(logits: Tensor, batch: Batch, names: Sequence[str], uncut: Reference | None) -> dict[str, Tensor]:
     """The named metrics of one pass, [cut, example], computed in float32 or better. Rows of the logits are the batch's
     spots, once for each cut."""
-    logits = _precise(logits)
-    copies = len(logits) // len(batch.rows)
-    repeated = batch.repeated(copies)
-    log_probs = logits.log_softmax(-1)
-    values = {name: METRICS[name](logits, repeated) for name in names if name in LISTED_TOKENS_ONLY}
+    logits, copies = _precise(logits), len(logits) // len(batch.rows)
+    log_probs, repeated = logits.log_softmax(-1), batch.repeated(copies)
+    values = {name: OF_LOGITS[name](logits, repeated) for name in names if name in OF_LOGITS}
     values |= {name: OF_LOG_PROBS[name](log_probs, repeated) for name in names if name in OF_LOG_PROBS}
     found = {name: value.view(copies, -1) for name, value in values.items()}
     if uncut is not None:
@@ -134,35 +123,6 @@ def _precise(logits: Tensor) -> Tensor:
     return logits.float() if logits.element_size() < 4 else logits
 
 
-def _prob_diff(log_probs: Tensor, batch: Batch) -> Tensor:
-    return batch.by_row(_log_mass(log_probs, batch.answers).exp() - _log_mass(log_probs, batch.wrongs).exp())
-
-
-def _log_prob(log_probs: Tensor, batch: Batch) -> Tensor:
-    return batch.by_row(_log_mass(log_probs, batch.answers))
-
-
-def _log_prob_per_token(log_probs: Tensor, batch: Batch) -> Tensor:
-    return _log_prob(log_probs, batch) / batch.by_row(log_probs.new_ones(len(log_probs)))
-
-
-OF_LOG_PROBS: dict[str, Metric] = {
-    "prob_diff": _prob_diff,
-    "log_prob": _log_prob,
-    "log_prob_per_token": _log_prob_per_token,
-}
-"""The other metrics, from log-probabilities."""
-
-
-def _best(logits: Tensor, ids: Tensor) -> Tensor:
-    return _gathered(logits, ids).amax(-1)
-
-
-def _log_mass(log_probs: Tensor, ids: Tensor) -> Tensor:
-    return _gathered(log_probs, ids).logsumexp(-1)
-
-
-def _gathered(values: Tensor, ids: Tensor) -> Tensor:
+def _listed(values: Tensor, ids: Tensor) -> Tensor:
     """Values of the listed tokens; fillers (-1) count as minus infinity."""
-    missing = ids < 0
-    return values.gather(-1, ids.clamp(min=0)).masked_fill(missing, -torch.inf)
+    return values.gather(-1, ids.clamp(min=0)).masked_fill(ids < 0, -torch.inf)

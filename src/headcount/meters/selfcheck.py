@@ -1,6 +1,6 @@
 """`headcount check MODEL`: does headcount do on this model what it says? One verdict a line."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -23,37 +23,25 @@ class Verdict:
 
 
 def check(model: Model) -> Iterator[Verdict]:
-    """Try headcount out on a model, on random tokens: verdicts as they come.
-
-    Needs no tokenizer and leaves the model as it was.
-    """
-    clean, corrupt = _prompts(model)
-    hooks = _hook_count(model.hf)
-    checks: list[Callable[[Model, Tensor, Tensor], tuple[bool, str]]] = [
-        _same_logits, _same_last_logits, _all_from_other_run, _zero_is_zeroed_weight, _prefix_is_reused,
-    ]  # fmt: skip
-    if has_edges(model):
-        checks.append(_edges_end_where_they_should)
-    for test in checks:
-        title = (test.__doc__ or "").strip()
-        try:
-            with torch.no_grad():
-                passed, detail = test(model, clean, corrupt)
-        except Exception as error:  # A self-test reports whatever goes wrong, as a verdict.
-            passed, detail = False, f"{type(error).__name__}: {error}"
-        yield Verdict(title, passed, detail)
-    left = _hook_count(model.hf) - hooks
-    yield Verdict("no hook is left behind", left == 0, f"{left} left")
-
-
-def _prompts(model: Model) -> tuple[Tensor, Tensor]:
-    """Random prompts and counterfactuals that differ in the middle, so that both ends can be compared."""
-    generator = torch.Generator().manual_seed(0)
-    size = model.hf.config.get_text_config().vocab_size
+    """Try headcount out on a model, on random tokens: verdicts as they come. Needs no tokenizer and leaves the model as
+    it was."""
+    # Prompts and counterfactuals differ in the middle, so that both ends can be compared.
+    generator, size = torch.Generator().manual_seed(0), model.hf.config.get_text_config().vocab_size
     clean = torch.randint(size, (3, LENGTH), generator=generator)
     corrupt = clean.clone()
     corrupt[:, 4:7] = torch.randint(size, (3, 3), generator=generator)
-    return clean.to(model.device), corrupt.to(model.device)
+    hooks = _hook_count(model.hf)
+    checks = (_same_logits, _same_last_logits, _all_from_other_run, _zero_is_zeroed_weight, _prefix_is_reused)
+    of_edges = (_edges_end_where_they_should,) if has_edges(model) else ()
+    for test in checks + of_edges:
+        try:
+            with torch.no_grad():
+                passed, detail = test(model, clean.to(model.device), corrupt.to(model.device))
+        except Exception as error:  # A self-test reports whatever goes wrong, as a verdict.
+            passed, detail = False, f"{type(error).__name__}: {error}"
+        yield Verdict(test.__doc__ or "", passed, detail)
+    left = _hook_count(model.hf) - hooks
+    yield Verdict("no hook is left behind", left == 0, f"{left} left")
 
 
 def _same_logits(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[bool, str]:
@@ -106,10 +94,8 @@ def _prefix_is_reused(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[boo
 
 def _edges_end_where_they_should(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[bool, str]:
     """with all edges kept the clean run is back, with none the counterfactual run"""
-    pairs = [
-        Pair(tuple(a), tuple(b), (1,), (2,)) for a, b in zip(clean.tolist(), corrupt.tolist(), strict=True)
-    ]  # fmt: skip
-    meter = CircuitMeter(model, pairs)
+    sides = zip(clean.tolist(), corrupt.tolist(), strict=True)
+    meter = CircuitMeter(model, [Pair(tuple(one), tuple(other), (1,), (2,)) for one, other in sides])
     every = torch.from_numpy(meter.wiring.graph.real)
     found = torch.from_numpy(meter.measure(torch.stack([every, torch.zeros_like(every)]))["logit_diff"])
     logits = torch.stack([model.logits(ids)[:, -1] for ids in (clean, corrupt)])

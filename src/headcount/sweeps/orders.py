@@ -8,7 +8,7 @@ in their orders and meters alone.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -16,14 +16,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..core.errors import HeadcountError, did_you_mean
-from ..core.words import ORDERS, ChanceOrder, Mode
+from ..core.errors import HeadcountError
+from ..core.words import Mode
 from ..meters import Meter, Readings
 from ..rank.scores import EdgeScores, HeadScores
 
 Scores = HeadScores | EdgeScores
 Places = NDArray[np.intp]
 """Units by where they stand in the flattened mask."""
+First = Callable[[int, int], Places]  # (draw, k) -> units
 Point = tuple[Any, ...]
 """(draw, k), and what else an order tells apart."""
 M = TypeVar("M")
@@ -64,27 +65,22 @@ def measured(order: Order[M], meter: Meter[M], ks: Sequence[int]) -> Readings:
     """What a meter reads at every k of an order, [draw, k, example]. Each different mask is run once."""
     points = order.points(ks)
     chosen, place = order.different(points)
-    parts = [meter.measure(order.masks(some)) for some in _split(chosen, order.at_once)]
+    starts = range(0, len(chosen), order.at_once)
+    parts = [meter.measure(order.masks(chosen[start : start + order.at_once])) for start in starts]
     meter.advance((len(points) - len(chosen)) * len(meter))
     found = {name: np.concatenate([part[name] for part in parts])[place] for name in parts[0]}
     return order.fold(found, ks)
 
 
-def _split(points: list[Point], at_once: int) -> Iterator[list[Point]]:
-    for first in range(0, len(points), at_once):
-        yield points[first : first + at_once]
-
-
 class UnitOrder(Order[Tensor]):
-    """The first k units of each of some orders, kept or removed."""
+    """Some units of each draw and k, kept or removed: `first` says which."""
 
-    def __init__(self, shape: tuple[int, ...], places: Places, orders: Sequence[Places], mode: Mode) -> None:
-        self.shape, self.places, self.orders, self.mode = shape, places, orders, mode
-        self.draws = len(orders)
+    def __init__(self, shape: tuple[int, int], places: Places, draws: int, first: First, mode: Mode) -> None:
+        self.shape, self.places, self.draws, self.first, self.mode = shape, places, draws, first, mode
         self.at_once = max(MASK_BYTES // int(np.prod(shape)), 1)
 
     def identity(self, point: Point) -> Point:
-        """All orders begin and end with the same masks."""
+        """All draws begin and end with the same masks."""
         return (0, point[1]) if point[1] in (0, len(self.places)) else point
 
     def masks(self, points: Sequence[Point]) -> Tensor:
@@ -94,7 +90,7 @@ class UnitOrder(Order[Tensor]):
         if not keep:
             found[:, self.places] = True
         for row, (draw, k) in zip(found, points, strict=True):
-            row[self.orders[draw][:k]] = keep
+            row[self.first(draw, k)] = keep
         return torch.from_numpy(found.reshape(len(points), *self.shape))
 
 
@@ -108,14 +104,6 @@ class OwnOrders(Order[Sequence[Point]]):
         return points
 
 
-def order_named(name: str) -> str:
-    """An order by its name, `top` being short for absolute."""
-    name = "absolute" if name == "top" else name
-    if name not in ORDERS:
-        raise HeadcountError(f"There is no order {name!r}.{did_you_mean(name, ('top', *ORDERS))}")
-    return name
-
-
 def ranked_places(places: Places, scores: Scores, order: str) -> Places:
     """From the first to be kept to the last; ties go by place."""
     if order == "signed" and not scores.signed:
@@ -124,8 +112,7 @@ def ranked_places(places: Places, scores: Scores, order: str) -> Places:
             " Use the order 'absolute'."
         )
     values = scores.values.ravel()[places]
-    ranked: Places = places[np.argsort(-(values if order == "signed" else np.abs(values)), kind="stable")]
-    return ranked
+    return np.asarray(places[np.argsort(-(values if order == "signed" else np.abs(values)), kind="stable")])
 
 
 def chance_orders(places: Places, layers: Places, draws: int, seed: int, like: Places | None = None) -> list[Places]:
@@ -135,38 +122,9 @@ def chance_orders(places: Places, layers: Places, draws: int, seed: int, like: P
         return [rng.permutation(places) for _ in range(draws)]
     layer_at = np.zeros(int(places.max()) + 1, dtype=np.intp)
     layer_at[places] = layers
-    drawn = []
-    for _ in range(draws):
-        order = like.copy()
+    drawn = [like.copy() for _ in range(draws)]
+    for order in drawn:
         for layer in np.unique(layers):
             where = layer_at[like] == layer
             order[where] = rng.permutation(like[where])
-        drawn.append(order)
     return drawn
-
-
-def others_than(
-    ranked: Places, heads_a_layer: int, order: ChanceOrder, ks: Sequence[int], draws: int, seed: int
-) -> list[list[Places]]:
-    """Random heads that are never among the first k of an order, [draw][k]; `chance-matched` takes as many of each
-    layer as the first k have, or of the nearest layer that has some left."""
-    pick = _matched if order == "chance-matched" else _anywhere
-    drawn = []
-    for draw in range(draws):
-        rng = np.random.default_rng([seed, draw])
-        drawn.append([pick(ranked[:k], ranked[k:], heads_a_layer, rng) for k in ks])
-    return drawn
-
-
-def _anywhere(top: Places, others: Places, heads_a_layer: int, rng: np.random.Generator) -> Places:
-    return rng.permutation(others)[: len(top)]
-
-
-def _matched(top: Places, others: Places, heads_a_layer: int, rng: np.random.Generator) -> Places:
-    layers = others // heads_a_layer
-    left = {int(layer): list(rng.permutation(others[layers == layer])) for layer in np.unique(layers)}
-    picked = []
-    for layer in rng.permutation(top // heads_a_layer):
-        nearest = min((other for other in left if left[other]), key=lambda other: (abs(other - layer), other))
-        picked.append(left[nearest].pop())
-    return np.array(picked, dtype=np.intp)

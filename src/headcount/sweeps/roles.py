@@ -16,8 +16,7 @@ from torch import Tensor
 
 from ..core.errors import HeadcountError, require_draws, require_known, require_seed
 from ..core.progress import progress_bar
-from ..core.provenance import provenance
-from ..core.saving import Floats
+from ..core.provenance import Facts, provenance
 from ..core.words import ROLES, GateBase, Role
 from ..edit import Filler, head_name
 from ..meters import Advance, HeadMeter, Readings
@@ -25,7 +24,7 @@ from ..models import Model
 from ..rank.roles import HeadRoles
 from ..tasks.examples import Task
 from .curve import Curve
-from .orders import Order, Places, Point
+from .orders import Order, Point
 from .sweep import trace
 
 ROLE_ORDERS: tuple[str, ...] = (*ROLES, "chance")
@@ -38,9 +37,8 @@ class RoleOrder(Order[Tensor]):
     def __init__(self, roles: HeadRoles, order: str, base: GateBase, draws: int, seed: int) -> None:
         self.roles, self.base = roles, base
         if order == "chance":
-            rng = np.random.default_rng(seed)
-            seeds = [s for s in range(roles.seeds) for _ in range(draws)]
-            self.ranked: list[tuple[int, Places]] = [(s, rng.permutation(roles.plus[0].size)) for s in seeds]
+            rng, size = np.random.default_rng(seed), roles.plus[0].size
+            self.ranked = [(s, rng.permutation(size)) for s in range(roles.seeds) for _ in range(draws)]
         else:
             self.ranked = [(s, roles.order(cast(Role, order), s)) for s in range(roles.seeds)]
         self.draws = len(self.ranked)
@@ -55,14 +53,12 @@ class RoleOrder(Order[Tensor]):
         return [points[index] for index in first], place.ravel().tolist()
 
     def masks(self, points: Sequence[Point]) -> Tensor:
-        return torch.from_numpy(np.stack([self._gates(*point) for point in points]))
-
-    def _gates(self, to: float, draw: int, k: int) -> Floats:
-        """The base gates of a seed with the first k heads set to 0 or 1, [layer, head]."""
-        seed, order = self.ranked[draw]
-        gates: Floats = self.roles.plus[seed].copy() if self.base == "plus" else np.ones_like(self.roles.plus[seed])
-        gates.flat[order[:k]] = to
-        return gates
+        """The base gates of a seed with the first k heads set to 0 or 1, [point, layer, head]."""
+        plus = np.stack([self.roles.plus[self.ranked[draw][0]] for _, draw, _ in points])
+        gates = plus if self.base == "plus" else np.ones_like(plus)
+        for row, (to, draw, k) in zip(gates, points, strict=True):
+            row.flat[self.ranked[draw][1][:k]] = to
+        return torch.from_numpy(gates)
 
     def fold(self, found: Readings, ks: Sequence[int]) -> Readings:
         """Metrics with the first k ablated, and their change against the first k open, [draw, k, example]."""
@@ -108,37 +104,22 @@ def sweep_roles(
     examples = task.split("test")
     filler = Filler.prepare(model, roles.fill, examples=examples, reference=task.split("train"), seed=seed)
     arguments = {"ks": grid, "base": base, "draws": draws, "seed": seed, "fill": roles.fill}
+    facts: Facts = {"model": model.name, "task": task.name, "title": task.title, "kind": "change", "mode": "mask"}
+    facts |= {"units": "heads", "total": model.head_count, "method": "gating", "fill": roles.fill, "base": base}
+    facts |= {"metric": "log_prob_change", "provenance": provenance(model, task, arguments)}
     cost = points_of_roles(len(grid), roles.seeds, draws, orders) * len(examples)
     curves = []
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · roles")
         meter = HeadMeter(model, examples, filler, advance=advance or bar.advance)
         everything = torch.ones(1, model.n_layers, model.n_heads, dtype=torch.bool)
-        whole = {name: float(value.mean()) for name, value in meter.measure(everything).items()}
+        facts["whole"] = {name: float(value.mean()) for name, value in meter.measure(everything).items()}
         for order in orders:
             masks = RoleOrder(roles, order, base, draws, seed)
             alone = roles.seeds == 1 and order != "chance"
-            names = [head_name(divmod(int(place), model.n_heads)) for place in masks.ranked[0][1]] if alone else []
-            empty = Curve(
-                kind="change",
-                model=model.name,
-                task=task.name,
-                title=task.title,
-                units="heads",
-                method="gating",
-                order=order,
-                mode="mask",
-                fill=roles.fill,
-                metric="log_prob_change",
-                ks=(),
-                total=model.head_count,
-                ranking=tuple(names),
-                values={},
-                base=base,
-                whole=whole,
-                provenance=provenance(model, task, arguments),
-            )
-            curves.append(trace(empty, masks, meter, grid))
+            first = masks.ranked[0][1].tolist() if alone else []
+            ranking = tuple(head_name(divmod(place, model.n_heads)) for place in first)
+            curves.append(trace(facts | {"order": order, "ranking": ranking}, masks, meter, grid))
     return curves
 
 

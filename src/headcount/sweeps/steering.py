@@ -27,7 +27,7 @@ from ..meters.text_metrics import accepted
 from ..models import Model
 from ..rank.scores import HeadScores
 from ..tasks.questions import Question
-from .curve import resamplings
+from .curve import ends_of, resamplings
 
 ALPHAS = (0.5, 1.0, 2.0, 5.0)
 FEWEST = 3
@@ -62,7 +62,7 @@ class Steering(Saved):
     def gain(self, level: float = 0.9) -> tuple[float, float, float]:
         """Accuracy on test at the alpha chosen minus that of the whole model, with an interval over templates."""
         change = self.test[self.chosen] - self.test[0]
-        low, high = np.quantile(resamplings(self.templates) @ change, [(1 - level) / 2, (1 + level) / 2])
+        low, high = np.quantile(resamplings(self.templates) @ change, ends_of(level))
         return float(change.mean()), float(low), float(high)
 
 
@@ -74,10 +74,9 @@ def directions(values: Tensor, right: NDArray[np.bool_]) -> Tensor:
             f" {right.sum()} right and {(~right).sum()} wrong."
         )
     apart = values[right].mean(0) - values[~right].mean(0)
-    unit = apart / apart.norm(dim=-1, keepdim=True).clamp(min=1e-12)
+    unit: Tensor = apart / apart.norm(dim=-1, keepdim=True).clamp(min=1e-12)
     spread = (values * unit).sum(-1).std(0)
-    scaled: Tensor = unit * spread[..., None]
-    return scaled
+    return unit * spread[..., None]
 
 
 def steer(
@@ -122,14 +121,7 @@ def steer(
     alpha = (0.0, *alphas)[int(on_validation.mean(1).argmax())] or max(alphas)
     random = torch.randn((draws, *toward.shape), generator=torch.Generator().manual_seed(seed))
     random = random / random.norm(dim=-1, keepdim=True) * toward.norm(dim=-1, keepdim=True)
-    return Steering(
-        model.name,
-        test[0].function,
-        heads,
-        (0.0, *alphas),
-        on_validation,
-        on_test,
-        right(test, alpha * random * chosen),
-        tuple(question.template for question in test),
-        provenance={"seed": seed, "draws": draws, "positions": positions, "control_alpha": alpha},
-    )
+    control = right(test, alpha * random * chosen)
+    results = (on_validation, on_test, control, tuple(question.template for question in test))
+    facts = {"seed": seed, "draws": draws, "positions": positions, "control_alpha": alpha}
+    return Steering(model.name, test[0].function, heads, (0.0, *alphas), *results, facts)

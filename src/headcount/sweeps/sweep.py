@@ -1,41 +1,39 @@
 """Keep or mask units in an order, more and more of them, and measure what is left: order x meter -> `Curve`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import HeadcountError, require_draws, require_known, require_seed
 from ..core.progress import progress_bar
-from ..core.provenance import provenance
-from ..core.words import POSITIONS, Mode, Positions, Readers
+from ..core.provenance import Facts, provenance
+from ..core.words import GRIDS, ORDERS, POSITIONS, Mode, Positions, Readers, in_words
 from ..edit import Fill
 from ..meters import Advance, Meter
 from ..meters.metrics import require_metric
 from ..models import Model
 from ..tasks.examples import Task
-from .curve import Curve
-from .grids import Refinement, unit_grid
-from .orders import M, Order, Scores, measured, order_named
-from .units import Asked, AttentionEdges, Edges, Heads, units_of
+from .curve import MIB_SHARES, Curve
+from .orders import M, Order, Scores, measured
+from .units import AnyUnits, Asked, Edges, units_of
 
-NAMED_UNITS = 10_000
-"""A curve knows the names of so many of the first units of its order."""
+Ks = str | Sequence[int] | None  # a grid by its name, or numbers of units
+Refine = Callable[[Curve], list[int]]
 
 
 def trace(
-    empty: Curve, order: Order[M], meter: Meter[M], ks: Sequence[int], refinement: Refinement | None = None
+    facts: Facts, order: Order[M], meter: Meter[M], ks: Sequence[int], refine: Refine | None = None, rounds: int = 2**31
 ) -> Curve:
-    """The curve with what a meter reads at every k of an order, and at the points that a refinement adds."""
-    curve = replace(empty, ks=tuple(ks), values=measured(order, meter, ks))
-    rounds = refinement.rounds if refinement else 0
-    while refinement and rounds and (missing := refinement.points(curve)):
-        found = measured(order, meter, missing)
-        together = np.array([*curve.ks, *missing])
+    """A curve of what a meter reads at every k of an order, and at the k that `refine` adds, round by round."""
+    curve = Curve(**facts, ks=tuple(ks), values=measured(order, meter, ks))
+    while refine and rounds and (missing := refine(curve)):
+        found, together = measured(order, meter, missing), np.array([*curve.ks, *missing])
         place = together.argsort()
         merged = {name: np.concatenate([curve.values[name], found[name]], axis=1)[:, place] for name in curve.values}
-        curve = replace(curve, ks=tuple(int(k) for k in together[place]), values=merged)
+        curve = replace(curve, ks=tuple(together[place].tolist()), values=merged)
         rounds -= 1
     return curve
 
@@ -48,7 +46,7 @@ def sweep(
     units: str | None = None,
     keep: str | None = None,
     mask: str | None = None,
-    ks: str | Sequence[int] | None = None,
+    ks: Ks = None,
     points: int = 24,
     threshold: float = 0.9,
     precision: float = 0.0,
@@ -73,8 +71,7 @@ def sweep(
     - `ks`: numbers of units, or a grid of some `points`: `"log"` (for edges by default), `"linear"`, `"quadratic"` (for
       heads), or `"all"`. None and all of the units are always measured; of edges also MIB's shares, but by chance.
     - `threshold`: of explained effect; points are added around its crossing until it is known to one unit, or to the
-      share of the units needed that `precision` allows. Chance orders get one round of points. 0 leaves the grid as it
-      is.
+      share of the units needed that `precision` allows; by chance, one round of points. 0 leaves the grid as it is.
     - `fill`, `positions`: what a removed unit carries, and where (see `edit/`); by default the counterfactual where a
       task has pairs, else zero. `mean` is that of the train split.
     - `prune`: for edges, measure circuits without their dangling edges; with counterfactual fill it is the same.
@@ -82,7 +79,12 @@ def sweep(
     - `memory`: bytes that may be used beyond the model, for edges.
     - `advance`: told how many prompts have been run. Without it a bar is shown in a terminal.
     """
-    mode, order = _mode_and_order(keep, mask)
+    if keep is not None and mask is not None:
+        raise HeadcountError("A sweep either keeps or masks units; give keep=... or mask=..., not both.")
+    mode: Mode = "keep" if mask is None else "mask"
+    order = keep or mask or "absolute"
+    require_known(order, ("top", *ORDERS), "order")
+    order = "absolute" if order == "top" else order
     require_known(positions, POSITIONS, "positions")
     require_draws(draws)
     if not 0 <= precision < 1:
@@ -99,37 +101,19 @@ def sweep(
     named_ks = ks if ks is None or isinstance(ks, str) else list(ks)
     arguments = {"keep": keep, "mask": mask, "ks": named_ks, "points": points, "threshold": threshold}
     arguments |= {"precision": precision, "fill": fill, "positions": positions, "draws": masks.draws, "seed": seed}
-    empty = Curve(
-        kind="explained",
-        model=model.name,
-        task=task.name,
-        title=task.title,
-        units=swept.name,
-        method=swept.method(asked),
-        order=order,
-        mode=mode,
-        fill=fill,
-        metric=metric,
-        ks=(),
-        total=swept.total,
-        ranking=swept.ranking(asked, NAMED_UNITS),
-        values={},
-        provenance=provenance(model, task, arguments | swept.arguments(asked)),
-    )
+    if isinstance(swept, Edges):
+        arguments |= {"readers": swept.readers, "prune": prune}
+    facts: Facts = {"model": model.name, "task": task.name, "title": task.title, "order": order, "mode": mode}
+    facts |= {"units": swept.name, "total": swept.total, "method": swept.method(asked), "fill": fill, "metric": metric}
+    facts |= {"ranking": swept.ranking(asked), "provenance": provenance(model, task, arguments)}
+    # Chance orders get one round of points; they and attention edges get half as many a round.
+    few = asked.by_chance or swept.name == "attention-edges"
+    refine = partial(points_around, threshold=threshold, precision=precision, at_once=3 if few else 6)
     cost = points_to_measure(swept, ks, points, order, draws, mode) * len(task.test)
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · {order}")
         meter: Meter[Any] = swept.meter(task, asked, advance or bar.advance)
-        return trace(empty, masks, meter, grid, refinement_of(swept, asked, threshold, precision))
-
-
-def refinement_of(
-    units: Heads | Edges | AttentionEdges, asked: Asked, threshold: float, precision: float
-) -> Refinement:
-    """Chance orders get one round of half as many points."""
-    if asked.by_chance:
-        return Refinement(threshold, precision, 3, rounds=1)
-    return Refinement(threshold, precision, units.refined_at_once)
+        return trace(facts, masks, meter, grid, refine, rounds=1 if asked.by_chance else 2**31)
 
 
 def sweep_attention_edges(
@@ -141,21 +125,52 @@ def sweep_attention_edges(
     return sweep(model, task, **asked)  # type: ignore[arg-type]
 
 
-def points_to_measure(
-    units: Heads | Edges | AttentionEdges,
-    ks: str | Sequence[int] | None,
-    points: int,
-    order: str,
-    draws: int,
-    mode: Mode,
-) -> int:
+def points_to_measure(units: AnyUnits, ks: Ks, points: int, order: str, draws: int, mode: Mode) -> int:
     """How many masks a sweep will run, as far as can be told before it."""
     chance = order.startswith("chance")
     grid = len(unit_grid(units.name, units.total, ks, points, shares=mode == "keep" and not chance))
     return (grid + 3) * draws if chance else grid + 6 * (1 if units.name == "heads" else 3)
 
 
-def _mode_and_order(keep: str | None, mask: str | None) -> tuple[Mode, str]:
-    if keep is not None and mask is not None:
-        raise HeadcountError("A sweep either keeps or masks units; give keep=... or mask=..., not both.")
-    return ("keep" if mask is None else "mask"), order_named(keep or mask or "absolute")
+def points_around(curve: Curve, threshold: float, precision: float, at_once: int) -> list[int]:
+    """A few k between the last point before a threshold of explained effect is reached and the first at which it is;
+    none when the two are as close as the precision, a share of the units needed, asks for: 0 for one unit."""
+    needed = curve.units_needed(threshold).value if threshold else None
+    if needed is None or needed == curve.ks[0]:
+        return []
+    before = max(k for k in curve.ks if k < needed)
+    if needed - before <= max(precision * needed, 1):
+        return []
+    steps = np.linspace(before, needed, at_once + 2).round()[1:-1]
+    return sorted({int(k) for k in steps} - {before, needed})
+
+
+def unit_grid(units: str, total: int, ks: Ks, points: int, shares: bool = True) -> list[int]:
+    """The numbers of units to measure, from 0 to all of them; of edges with MIB's shares."""
+    if not ks:
+        ks = "quadratic" if units == "heads" else "log"
+    if not isinstance(ks, str):
+        if wrong := [k for k in ks if not 0 <= k <= total]:
+            raise HeadcountError(
+                f"k must lie between 0 and the model's {total} {in_words(units)}; {wrong[0]} does not."
+            )
+        return sorted({0, total, *ks})
+    if points < 2:
+        raise HeadcountError(f"A grid needs at least 2 points; points is {points}.")
+    match ks:
+        case "all":
+            steps = np.arange(total + 1.0)
+        case "linear":
+            steps = np.linspace(0, total, points)
+        case "quadratic":
+            steps = total * np.linspace(0, 1, points) ** 2
+        case "log":
+            # Small k are rounded together, so more steps are tried until enough numbers are different.
+            tries = points - 1
+            while len(set(np.geomspace(1, total, tries).round())) < min(points - 1, total):
+                tries += 1
+            steps = np.geomspace(1, total, tries)
+        case _:
+            raise HeadcountError(f"There is no grid {ks!r}. Give numbers or one of {', '.join(GRIDS)}.")
+    of_mib = [int(share * total) for share in MIB_SHARES] if units == "edges" and shares else []
+    return sorted({0, total, *steps.round().astype(int).tolist(), *of_mib})

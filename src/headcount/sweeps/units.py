@@ -3,28 +3,29 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar, Generic
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..core.errors import HeadcountError
-from ..core.words import CHANCE_ORDERS, ORDERS, Mode, Positions, Readers, Units, in_words
+from ..core.words import CHANCE_ORDERS, ORDERS, UNITS, Mode, Positions, Readers, Units, in_words
 from ..edit import Filler, head_name
 from ..edit.attention import Terms
 from ..edit.edge_fills import check_cut
-from ..meters import Advance, AttentionEdgeMeter, CircuitMeter, HeadMeter, Meter
+from ..meters import Advance, AttentionEdgeMeter, CircuitMeter, HeadMeter
 from ..meters.attention_edges import edge_count
 from ..models import Model
-from ..models.graph import Graph
 from ..models.wiring import find_graph
 from ..rank.attention_attribution import attention_attribution
 from ..rank.scores import EdgeScores
 from ..tasks.batches import Batch
 from ..tasks.examples import Task, pairs_only
-from .orders import M, Order, OwnOrders, Places, Point, Scores, UnitOrder, chance_orders, ranked_places
+from .orders import Order, OwnOrders, Places, Point, Scores, UnitOrder, chance_orders, ranked_places
+
+NAMED_UNITS = 10_000  # so many of the first units of its order a curve knows by name
 
 
 @dataclass(frozen=True)
@@ -46,63 +47,23 @@ class Asked:
         return self.order in CHANCE_ORDERS
 
 
-@dataclass(frozen=True)
-class AnyUnits(ABC, Generic[M]):
-    model: Model
+class PlacedUnits(ABC):
+    """Units that are places in a mask, the same for all prompts, in an order that scores give. `layers` are those of
+    all places, for chance orders that are matched to them."""
 
     name: ClassVar[Units]
-    refined_at_once: ClassVar[int] = 6
-    """Points that are added around the crossing together; half as many by chance."""
 
-    @property
-    @abstractmethod
-    def total(self) -> int: ...
-
-    @abstractmethod
-    def order(self, asked: Asked) -> Order[M]: ...
-
-    @abstractmethod
-    def meter(self, task: Task, asked: Asked, advance: Advance) -> Meter[M]: ...
-
-    def ranking(self, asked: Asked, most: int) -> tuple[str, ...]:
-        """Names of the first units of an order; none of chance orders, which have many."""
-        return ()
-
-    def method(self, asked: Asked) -> str:
-        return "chance"
-
-    def arguments(self, asked: Asked) -> dict[str, object]:
-        """What provenance says beside the usual."""
-        return {}
-
-
-@dataclass(frozen=True)
-class PlacedUnits(AnyUnits[Tensor]):
-    """Units that are places in a mask, the same for all prompts, in an order that scores give."""
-
-    scores: Scores | None = None
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Of a mask."""
-
-    @property
-    @abstractmethod
-    def places(self) -> Places:
-        """Of all units, in order."""
-
-    @property
-    @abstractmethod
-    def layers(self) -> Places:
-        """Of all units, for chance orders that are matched to it."""
+    def __init__(
+        self, model: Model, scores: Scores | None, shape: tuple[int, int], places: Places, layers: Places
+    ) -> None:
+        self.model, self.scores, self.shape, self.places, self.layers = model, scores, shape, places, layers
+        self.total = len(places)
+        if scores is not None and scores.values.shape != shape:
+            sizes = f"The scores are of {scores.size} {self.name}, but {model.name} has {self.total}."
+            raise HeadcountError(f"{sizes} Score this model first.")
 
     @abstractmethod
-    def names(self, places: Places) -> tuple[str, ...]: ...
-
-    @property
-    def total(self) -> int:
-        return len(self.places)
+    def unit_name(self, place: int) -> str: ...
 
     def orders(self, asked: Asked) -> list[Places]:
         """The scores' own order, or random ones."""
@@ -117,43 +78,27 @@ class PlacedUnits(AnyUnits[Tensor]):
         return chance_orders(self.places, self.layers, asked.draws, asked.seed, like)
 
     def order(self, asked: Asked) -> Order[Tensor]:
-        return UnitOrder(self.shape, self.places, self.orders(asked), asked.mode)
+        orders = self.orders(asked)
+        return UnitOrder(self.shape, self.places, len(orders), lambda draw, k: orders[draw][:k], asked.mode)
 
-    def ranking(self, asked: Asked, most: int) -> tuple[str, ...]:
-        return () if asked.by_chance else self.names(self.orders(asked)[0][:most])
+    def ranking(self, asked: Asked) -> tuple[str, ...]:
+        """Names of the first units of an order; none of chance orders, which have many."""
+        first = [] if asked.by_chance else self.orders(asked)[0][:NAMED_UNITS].tolist()
+        return tuple(map(self.unit_name, first))
 
     def method(self, asked: Asked) -> str:
         return "chance" if self.scores is None else self.scores.method
 
-    def require_scores_of(self, shape: tuple[int, ...], what: str, total: int) -> None:
-        if self.scores is not None and self.scores.values.shape != shape:
-            raise HeadcountError(
-                f"The scores are of {self.scores.size} {what}, but {self.model.name} has {total}."
-                " Score this model first."
-            )
 
-
-@dataclass(frozen=True)
 class Heads(PlacedUnits):
     name = "heads"
 
-    def __post_init__(self) -> None:
-        self.require_scores_of(self.shape, "heads", self.total)
+    def __init__(self, model: Model, scores: Scores | None = None) -> None:
+        places = np.arange(model.head_count)
+        super().__init__(model, scores, (model.n_layers, model.n_heads), places, places // model.n_heads)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.model.n_layers, self.model.n_heads
-
-    @property
-    def places(self) -> Places:
-        return np.arange(self.model.head_count)
-
-    @property
-    def layers(self) -> Places:
-        return self.places // self.model.n_heads
-
-    def names(self, places: Places) -> tuple[str, ...]:
-        return tuple(head_name((int(place) // self.model.n_heads, int(place) % self.model.n_heads)) for place in places)
+    def unit_name(self, place: int) -> str:
+        return head_name(divmod(place, self.model.n_heads))
 
     def meter(self, task: Task, asked: Asked, advance: Advance) -> HeadMeter:
         examples = task.split("test")
@@ -161,76 +106,49 @@ class Heads(PlacedUnits):
         return HeadMeter(self.model, examples, filler, positions=asked.positions, advance=advance)
 
 
-@dataclass(frozen=True)
 class Edges(PlacedUnits):
+    """The layer of an edge is that of its reader."""
+
     name = "edges"
-    readers: Readers = "kv-heads"
 
-    def __post_init__(self) -> None:
-        self.require_scores_of(self.shape, "edges", self.total)
+    def __init__(self, model: Model, scores: Scores | None = None, readers: Readers = "kv-heads") -> None:
+        self.readers, self.graph = readers, find_graph(model, readers)
+        (writers, width), places = self.graph.real.shape, np.flatnonzero(self.graph.real)
+        super().__init__(model, scores, (writers, width), places, places % width // self.graph.readers_a_layer)
 
-    @cached_property
-    def graph(self) -> Graph:
-        return find_graph(self.model, self.readers)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.graph.real.shape[0], self.graph.real.shape[1]
-
-    @cached_property
-    def places(self) -> Places:
-        return np.flatnonzero(self.graph.real)
-
-    @property
-    def layers(self) -> Places:
-        """Of the reader."""
-        return self.places % len(self.graph.readers) // self.graph.readers_a_layer
-
-    def names(self, places: Places) -> tuple[str, ...]:
-        width = len(self.graph.readers)
-        return tuple(self.graph.edge_name((int(place) // width, int(place) % width)) for place in places)
+    def unit_name(self, place: int) -> str:
+        return self.graph.edge_name(divmod(place, len(self.graph.readers)))
 
     def meter(self, task: Task, asked: Asked, advance: Advance) -> CircuitMeter:
         check_cut(asked.fill, asked.positions)
         pairs, reference = (pairs_only(side, "A sweep over edges") for side in (task.split("test"), task.train))
-        return CircuitMeter(
-            self.model,
-            pairs,
-            fill=asked.fill,
-            reference=reference,
-            readers=self.readers,
-            prune=asked.prune,
-            memory=asked.memory,
-            advance=advance,
-        )
-
-    def arguments(self, asked: Asked) -> dict[str, object]:
-        return {"readers": self.readers, "prune": asked.prune}
+        ready = partial(CircuitMeter, fill=asked.fill, prune=asked.prune, memory=asked.memory, advance=advance)
+        return ready(self.model, pairs, reference=reference, readers=self.readers)
 
 
 @dataclass(frozen=True)
-class AttentionEdges(AnyUnits[Sequence[Point]]):
+class AttentionEdges:
     """Of every prompt its own, in an order of its own: scored by attribution, and kept prompt by prompt."""
 
-    name = "attention-edges"
-    refined_at_once = 3
-    longest: int = 0
+    model: Model
+    longest: int
     """Tokens of the longest prompt; shorter ones are whole with fewer edges."""
+    name: ClassVar[Units] = "attention-edges"
 
     @property
     def total(self) -> int:
         return edge_count(self.model, self.longest)
 
     def order(self, asked: Asked) -> Order[Sequence[Point]]:
-        only = {"mode": "keep", "fill": "counterfactual", "positions": "all"}
-        for key, value in only.items():
-            if getattr(asked, key) != value:
-                raise HeadcountError(
-                    f"Attention edges know the {key} {value!r} alone; this is {getattr(asked, key)!r}."
-                )
+        for key, value in {"mode": "keep", "fill": "counterfactual", "positions": "all"}.items():
+            if (given := getattr(asked, key)) != value:
+                raise HeadcountError(f"Attention edges know the {key} {value!r} alone; this is {given!r}.")
         if asked.order == "chance-matched":
             raise HeadcountError(f"Attention edges have no order {asked.order!r}. Known: {', '.join(ORDERS[:3])}.")
         return OwnOrders(asked.draws if asked.by_chance else 1)
+
+    def ranking(self, asked: Asked) -> tuple[str, ...]:
+        return ()
 
     def method(self, asked: Asked) -> str:
         return "chance" if asked.by_chance else "attribution"
@@ -239,35 +157,33 @@ class AttentionEdges(AnyUnits[Sequence[Point]]):
         pairs = pairs_only(task.split("test"), "A sweep over attention edges")
 
         def score(indices: list[int], batch: Batch, other: Terms) -> Tensor:
-            if asked.by_chance:
-                return self._random(indices, batch, asked)
-            found = attention_attribution(self.model, batch, asked.metric, other)[None]
-            return found if asked.order == "signed" else found.abs()
+            if not asked.by_chance:
+                found = attention_attribution(self.model, batch, asked.metric, other)[None]
+                return found if asked.order == "signed" else found.abs()
+            shape, draws = (self.model.n_layers, self.model.n_heads, batch.length, batch.length), range(asked.draws)
+            rngs = [np.random.default_rng((asked.seed, draw, index)) for draw in draws for index in indices]
+            random = np.stack([rng.random(shape, dtype=np.float32) for rng in rngs])
+            return torch.from_numpy(random).view(asked.draws, len(indices), *shape).to(self.model.device)
 
-        return AttentionEdgeMeter(self.model, pairs, score, advance=advance)
+        return AttentionEdgeMeter(self.model, pairs, score, advance)
 
-    def _random(self, indices: list[int], batch: Batch, asked: Asked) -> Tensor:
-        shape = (self.model.n_layers, self.model.n_heads, batch.length, batch.length)
-        rngs = [np.random.default_rng((asked.seed, draw, index)) for draw in range(asked.draws) for index in indices]
-        random = np.stack([rng.random(shape, dtype=np.float32) for rng in rngs])
-        return torch.from_numpy(random).view(asked.draws, len(indices), *shape).to(self.model.device)
+
+AnyUnits = Heads | Edges | AttentionEdges
 
 
 def units_of(
     model: Model, task: Task, scores: Scores | None, units: str | None, readers: Readers = "kv-heads"
-) -> Heads | Edges | AttentionEdges:
+) -> AnyUnits:
     """Those of the scores; without scores, those asked for."""
-    known = {"heads": Heads, "edges": Edges, "attention-edges": AttentionEdges}
-    if units is not None and units not in known:
-        raise HeadcountError(f"There are no units {units!r}. Known: {', '.join(known)}.")
+    if units is not None and units not in UNITS:
+        raise HeadcountError(f"There are no units {units!r}. Known: {', '.join(UNITS)}.")
     given = None if scores is None else scores.units
     if given and units not in (None, given):
         raise HeadcountError(f"The scores are of {given}, and {in_words(units or '')} are wanted.")
-    match given or units or "heads":
-        case "heads":
-            return Heads(model, scores)
-        case "edges":
-            return Edges(model, scores, scores.readers_on(model) if isinstance(scores, EdgeScores) else readers)
-        case _:
-            longest = max(len(pair.clean) for pair in pairs_only(task.test, "A sweep over attention edges"))
-            return AttentionEdges(model, longest)
+    chosen = given or units or "heads"
+    if chosen == "heads":
+        return Heads(model, scores)
+    if chosen == "edges":
+        return Edges(model, scores, scores.readers_on(model) if isinstance(scores, EdgeScores) else readers)
+    longest = max(len(pair.clean) for pair in pairs_only(task.test, "A sweep over attention edges"))
+    return AttentionEdges(model, longest)

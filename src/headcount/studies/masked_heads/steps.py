@@ -20,7 +20,7 @@ from ...rank.probes.probe import Probe, elbow, probe_heads
 from ...rank.probes.values import answer_values
 from ...rank.scores import HeadScores
 from ...sweeps import Curve
-from ...sweeps.masking import MASK_ORDERS, MaskedAnswers, answers_curve, mask_answers, masked_ks
+from ...sweeps.masking import MASK_ORDERS, MaskedAnswers, mask_answers, masked_curve, masked_ks
 from ...sweeps.steering import Steering, directions, steer
 from ...tasks.questions import Question, QuestionSet, function_title, of_function
 from ...tasks.questions.prompts import question_prompts
@@ -70,7 +70,6 @@ class MaskedWork:
 
     panel: MaskedHeads
     model: str
-    heads: int
     questions: QuestionSet = field(repr=False)
     whole: Step[Answers]
     probe: Step[Probe]
@@ -100,8 +99,8 @@ class MaskedWork:
         origin = {"questions": self.questions.name, "sha256": self.questions.fingerprint, "arguments": panel.facts()}
         curves, missing = [], dict[str, str]()
         for masked in said.values():
-            curve, reasons = answers_curve(
-                scores, self.heads, asked, masked, texts, metric=panel.metric, title=title, provenance=origin
+            curve, reasons = masked_curve(
+                None, asked, scores, masked, texts, metric=panel.metric, title=title, provenance=origin
             )
             curves.append(curve)
             missing |= reasons
@@ -198,7 +197,7 @@ def plan(
             does="push_step",
         )
     masked = {order: masked_step(order) for order in MASK_ORDERS}
-    return MaskedWork(panel, model.name, model.head_count, questions, whole, probe, copying, masked, pushes)
+    return MaskedWork(panel, model.name, questions, whole, probe, copying, masked, pushes)
 
 
 def answer_step(job: Job) -> Answers:
