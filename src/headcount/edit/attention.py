@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..core.errors import HeadcountError
 from ..models import Model
 from ..models.attention import attending_by
 from ..models.gates import gated_weights, mixed, no_interface
@@ -34,10 +33,10 @@ def visit_attention(model: Model, visit: VisitAttention) -> Iterator[None]:
     try:
         with attending_by(model, NAME, attention):
             yield
+        if len(visited) < model.n_layers:
+            raise ValueError(f"{len(visited)} of its layers asked for the function")
     except ValueError as error:
-        raise HeadcountError(no_interface(model, str(error))) from error
-    if len(visited) < model.n_layers:
-        raise HeadcountError(no_interface(model, f"{len(visited)} of its layers asked for the function"))
+        raise no_interface(model, error) from error
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import math
 import random
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from ..core.errors import HeadcountError
 from ..models import Model
 from ..tasks.batches import Batch, batches, collate
-from ..tasks.examples import Example, Pair, pairs_only
+from ..tasks.examples import Example, pairs_only
 from .heads import head_values
 
 Side = Literal["clean", "corrupt"]
@@ -36,12 +37,9 @@ class Fill:
             return text
         text = str(text)
         if found := re.fullmatch(r"scale\((.+)\)", text):
-            try:
-                share = float(found[1])
-            except ValueError:
-                share = math.nan
-            if math.isfinite(share):
-                return cls("scale", share)
+            with suppress(ValueError):
+                if math.isfinite(share := float(found[1])):
+                    return cls("scale", share)
         elif text in cls.KINDS:
             return cls(text)
         raise HeadcountError(f"There is no fill {text!r}. Known: {', '.join(cls.KINDS)}, for example scale(0.1).")
@@ -106,9 +104,16 @@ class Filler:
 
     @classmethod
     def prepare(
-        cls, model: Model, fill: "Fill | str", *, examples: Sequence[Example], reference: Sequence[Example],
-        side: Side = "clean", seed: int = 0, max_tokens: int = 2048,
-    ) -> "Filler":  # fmt: skip
+        cls,
+        model: Model,
+        fill: "Fill | str",
+        *,
+        examples: Sequence[Example],
+        reference: Sequence[Example],
+        side: Side = "clean",
+        seed: int = 0,
+        max_tokens: int = 2048,
+    ) -> "Filler":
         """`reference`: the prompts that `mean` averages over (the train split, when a curve is measured on test)."""
         fill = check_fill(fill, examples)
         means = None
@@ -141,10 +146,10 @@ class Filler:
         for index in indices:
             own = pairs[index]
             others = [p for i, p in enumerate(pairs) if i != index and len(p.clean) == len(own.clean)]
-            chosen = random.Random(f"{self.seed} {index}").choice(others) if others else None
-            donors.append(Pair(own.corrupt, own.clean, own.answers, own.wrongs) if chosen is None else chosen)
-        turned = collate(donors, batch.clean.device)
-        ids = turned.clean if self.side == "clean" else turned.corrupt
+            others = others or [replace(own, clean=own.corrupt, corrupt=own.clean)]
+            donors.append(random.Random(f"{self.seed} {index}").choice(others))
+        chosen = collate(donors, batch.clean.device)
+        ids = chosen.clean if self.side == "clean" else chosen.corrupt
         return nn.functional.pad(ids, (0, batch.length - ids.shape[1]))
 
 
@@ -156,23 +161,26 @@ def mean_head_values(
     A position that no reference prompt reaches gets the mean over all positions.
     """
     sums: list[Tensor] = []
-    count = torch.zeros(length, 1, 1, dtype=torch.float64)
+    count = torch.zeros(length, dtype=torch.float64)
     for _, batch in batches(examples, model.device, max_tokens):
         values = head_values(model, batch.clean if side == "clean" else batch.corrupt)
         real = batch.real()
-        count[: batch.length] += real.sum(0).cpu()[:, None, None]
+        count[: batch.length] += real.sum(0).cpu()
         for layer, z in enumerate(values):
             if layer == len(sums):
                 sums.append(torch.zeros(length, *z.shape[2:], dtype=torch.float64))
             wide = torch.promote_types(z.dtype, torch.float32)
             total = torch.where(real.to(z.device)[..., None, None], z, 0).sum(0, dtype=wide)
             sums[layer][: batch.length] += total.cpu().double()
-    means = []
-    for total in sums:
-        overall = total.sum(0, keepdim=True) / count.sum()
-        mean = torch.where(count > 0, total / count.clamp(min=1), overall) if by_position else overall
-        means.append(mean.to(device=model.device, dtype=values[0].dtype))
-    return tuple(means)
+    dtype = values[0].dtype
+    return tuple(mean_of_sums(total, count, by_position).to(device=model.device, dtype=dtype) for total in sums)
+
+
+def mean_of_sums(total: Tensor, count: Tensor, by_position: bool) -> Tensor:
+    """Sums over so many prompts as means: at each position, [position, …], or over all together, [1, …]."""
+    ones = count.to(total.device).view(-1, *[1] * (total.dim() - 1))
+    overall = total.sum(0, keepdim=True) / ones.sum()
+    return torch.where(ones > 0, total / ones.clamp(min=1), overall) if by_position else overall
 
 
 def first_reached(batch: Batch, fill: Fill, where: Tensor | None) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -26,16 +27,14 @@ def visit_heads(
     """
     shape = (model.n_heads, model.anatomy.head_size)
 
-    def hook_of(layer: int) -> Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor, ...] | None]:
-        def hook(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
-            changed = visit(layer, args[0].unflatten(-1, shape))
-            return None if changed is None else (changed.flatten(-2), *args[1:])
-
-        return hook
+    def hook(layer: int, module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+        changed = visit(layer, args[0].unflatten(-1, shape))
+        return None if changed is None else (changed.flatten(-2), *args[1:])
 
     with ExitStack() as stack:
         for layer in range(model.n_layers) if layers is None else layers:
-            stack.callback(model.anatomy.out_projections[layer].register_forward_pre_hook(hook_of(layer)).remove)
+            projection = model.anatomy.out_projections[layer]
+            stack.enter_context(projection.register_forward_pre_hook(partial(hook, layer)))
         yield
 
 
@@ -55,8 +54,5 @@ def mix_inputs(model: Model, start: Tensor, end: Tensor, shares: Sequence[float]
     with torch.no_grad():
         ends = embedding(start), embedding(end)
         mixed = torch.cat([torch.lerp(*ends, share) for share in shares])
-    handle = embedding.register_forward_hook(lambda module, args, output: mixed)
-    try:
+    with embedding.register_forward_hook(lambda module, args, output: mixed):
         yield
-    finally:
-        handle.remove()

@@ -5,19 +5,17 @@ z <- z + v, as inference-time intervention does (Li et al. 2023, arXiv 2306.0334
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
 
 import torch
 from torch import Tensor
 
+from ..core.words import WrittenPositions
 from ..models import Model
 from .heads import visit_heads
 
 
 @contextmanager
-def push_heads(
-    model: Model, vectors: Tensor, positions: Literal["all", "generated"] = "generated"
-) -> Iterator[None]:  # fmt: skip
+def push_heads(model: Model, vectors: Tensor, positions: WrittenPositions = "generated") -> Iterator[None]:
     """Add to the values of heads while the block lasts.
 
     **Arguments:**
@@ -30,12 +28,10 @@ def push_heads(
 
     def visit(layer: int, z: Tensor) -> Tensor:
         added = vectors[:, layer].to(z)[:, None, None]
-        by_push = z.unflatten(0, (len(vectors), -1))
         if positions == "generated":
             at_last = torch.arange(z.shape[1], device=z.device) == z.shape[1] - 1
             added = added * at_last[:, None, None]
-        pushed: Tensor = by_push + added
-        return pushed.flatten(0, 1)
+        return torch.add(z.unflatten(0, (len(vectors), -1)), added).flatten(0, 1)
 
     with visit_heads(model, visit, touched):
         yield

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from ..core.errors import HeadcountError
+from ..core.errors import HeadcountError, in_short
 from ..core.words import GateForm, GateGradient
 from .attention import register_attention
 from .model import Model
@@ -125,29 +125,22 @@ def add_gates(model: Model, form: GateForm, start: float, sharpness: float = 1.0
         model.hf.set_attn_implementation(NAME)
         with torch.no_grad(), counted(gates) as ledger:
             model.run(torch.zeros((1, 2), dtype=torch.long, device=model.device))
-        used = len(ledger.open)
+        if len(ledger.open) != model.n_layers:
+            raise ValueError(f"{len(ledger.open)} of its {model.n_layers} layers asked for the function")
     except ValueError as error:
-        _remove_gates(model, before)
-        raise HeadcountError(no_interface(model, str(error))) from error
-    if used != model.n_layers:
-        _remove_gates(model, before)
-        raise HeadcountError(no_interface(model, f"{used} of its {model.n_layers} layers asked for the function"))
+        for attention in model.anatomy.attentions:
+            del attention.headcount_gates
+        model.hf.set_attn_implementation(before)
+        raise no_interface(model, error) from error
     return gates
 
 
-def _remove_gates(model: Model, implementation: str) -> None:
-    for attention in model.anatomy.attentions:
-        del attention.headcount_gates
-    model.hf.set_attn_implementation(implementation)
-
-
-def no_interface(model: Model, reason: str) -> str:
+def no_interface(model: Model, reason: ValueError) -> HeadcountError:
     """What to say of a family that cannot be gated."""
-    return (
-        f"{type(model.hf).__name__} does not take its attention from transformers' AttentionInterface "
-        f"({' '.join(reason.split())[:120]}),"
-        " so its attention edges cannot be touched. Families that do: gpt2, gpt_neox, opt, llama, mistral, qwen, olmo,"
-        " gemma, phi."
+    return HeadcountError(
+        f"{type(model.hf).__name__} does not take its attention from transformers' AttentionInterface"
+        f" ({in_short(reason, 120)}), so its attention edges cannot be touched. Families that do: gpt2, gpt_neox, opt,"
+        " llama, mistral, qwen, olmo, gemma, phi."
     )
 
 

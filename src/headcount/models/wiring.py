@@ -17,6 +17,7 @@ from transformers.activations import NewGELUActivation
 
 from ..core.errors import HeadcountError
 from ..core.words import READERS, Readers
+from .anatomy import out_first
 from .families import FAMILIES
 from .graph import INPUTS, Graph, Input
 from .model import Model
@@ -60,9 +61,7 @@ class Projection:
 
     def weight(self) -> Tensor:
         """[head, head size, d_model]."""
-        weight = cast(Tensor, self.module.weight)
-        # GPT-2's Conv1D stores [in, out]; nn.Linear stores [out, in].
-        return self.source_rows.of(weight if isinstance(self.module, nn.Linear) else weight.T)
+        return self.source_rows.of(out_first(self.module))
 
     def bias(self) -> Tensor | None:
         """[head, head size]."""
@@ -134,23 +133,19 @@ class Wiring:
         """OLMo-2 norms all keys of a token together: copies of the keys have the same mean square, and need copies of
         the gain."""
         norm: Any = getattr(layer.attention, "k_norm", None)
-        keys: Any = layer.projections["k"].module
-        if norm is None or len(norm.weight) != keys.weight.shape[0]:
-            return
-        weight: Tensor = norm.weight
-        by_head = weight.detach().unflatten(0, (self.n_kv_heads, -1))
-        wide = by_head.repeat_interleave(self.graph.n_kv_heads // self.n_kv_heads, dim=0).flatten()
-        stack.callback(setattr, norm, "weight", weight)
-        norm.weight = nn.Parameter(wide, requires_grad=weight.requires_grad)
+        if norm is not None and len(norm.weight) == len(cast(Tensor, layer.projections["k"].module.weight)):
+            by_head = norm.weight.detach().unflatten(0, (self.n_kv_heads, -1))
+            wide = by_head.repeat_interleave(self.graph.n_kv_heads // self.n_kv_heads, dim=0).flatten()
+            stack.callback(setattr, norm, "weight", norm.weight)
+            norm.weight = nn.Parameter(wide, requires_grad=norm.weight.requires_grad)
 
 
 def _written_out(layer: LayerWiring, module: nn.Module) -> Callable[..., Tensor]:
     """The module's own forward, its key and value rows repeated for the query heads that share them."""
     own = module.forward
     parts = [projection for projection in layer.projections.values() if projection.module is module]
-    source = torch.empty(sum(projection.rows.index.numel() for projection in parts), dtype=torch.long)
-    for projection in parts:
-        source[projection.rows.index.flatten()] = projection.source_rows.index.flatten()
+    source = torch.cat([projection.source_rows.index.flatten() for projection in parts])
+    source = source[torch.cat([projection.rows.index.flatten() for projection in parts]).argsort()]
 
     def forward(*args: Any, **kwargs: Any) -> Tensor:
         output: Tensor = own(*args, **kwargs)
@@ -214,25 +209,21 @@ def find_wiring(model: Model, readers: Readers = "kv-heads") -> Wiring:
         shared = graph.heads_of(role) // own.heads_of(role)
         source = _rows(own, anatomy.head_size, wires.layout, role).repeat_interleave(shared, dim=0)
         places[role] = name, Rows(_rows(graph, anatomy.head_size, wires.layout, role)), Rows(source)
-    layers = []
-    for index, block in enumerate(cast(nn.ModuleList, model.hf.get_submodule(family.layers))):
-        layers.append(
-            LayerWiring(
-                attention=block.get_submodule(family.attention),
-                attention_norm=norm(block, wires.attention_norm),
-                projections={
-                    role: Projection(block.get_submodule(name), rows, source)
-                    for role, (name, rows, source) in places.items()
-                },
-                heads_norm=NormParts.probe(anatomy.attention_norms[index], like) if anatomy.attention_norms else None,
-                mlp_norm=norm(block, wires.mlp_norm),
-                mlp_in=block.get_submodule(wires.mlp_in),
-                mlp_out=block.get_submodule(wires.mlp_out),
-            )
+    layers = tuple(
+        LayerWiring(
+            attention=block.get_submodule(family.attention),
+            attention_norm=norm(block, wires.attention_norm),
+            projections={role: Projection(block.get_submodule(name), *rows) for role, (name, *rows) in places.items()},
+            heads_norm=norm(block, family.attention_norm),
+            mlp_norm=norm(block, wires.mlp_norm),
+            mlp_in=block.get_submodule(wires.mlp_in),
+            mlp_out=block.get_submodule(wires.mlp_out),
         )
+        for block in cast(nn.ModuleList, model.hf.get_submodule(family.layers))
+    )
     assert anatomy.final_norm is not None
     gelus = tuple(module for module in model.hf.modules() if isinstance(module, NewGELUActivation))
-    return Wiring(graph, tuple(layers), NormParts.probe(anatomy.final_norm, like), n_kv, gelus, wires.learned_positions)
+    return Wiring(graph, layers, NormParts.probe(anatomy.final_norm, like), n_kv, gelus, wires.learned_positions)
 
 
 def _rows(graph: Graph, size: int, layout: str, role: Input) -> Tensor:
@@ -241,7 +232,5 @@ def _rows(graph: Graph, size: int, layout: str, role: Input) -> Tensor:
     within = torch.arange(size)
     if layout == "by head":
         return (3 * heads + INPUTS.index(role)) * size + within
-    before = 0
-    if layout == "blocks":
-        before = sum(graph.heads_of(other) for other in INPUTS[: INPUTS.index(role)]) * size
-    return before + heads * size + within
+    others = INPUTS[: INPUTS.index(role)] if layout == "blocks" else ()
+    return (sum(map(graph.heads_of, others)) + heads) * size + within
