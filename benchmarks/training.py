@@ -10,11 +10,10 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 import headcount as hc
 from headcount.sparse.allocator import keep_freed_memory
-from headcount.sparse.checkpoint import Training
 from headcount.sparse.objective import bounds_of
 from headcount.sparse.text import Text
 from headcount.sparse.trainee import make_trainee
-from headcount.sparse.training import _step
+from headcount.sparse.training import Training, _step
 
 RECIPE = hc.Recipe(lora=16, batch=4, length=128, kl=0.5, tail=0.02, sharpness=2.0)
 

@@ -47,8 +47,7 @@ class Entry:
     folder: Path
     label: str
     bytes: int
-    age: float
-    """Seconds since it was written."""
+    age: float  # seconds since it was written
 
 
 class Store:

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 from .registry import Registry, resolve
 
-Exporter = Callable[..., str]
-"""(circuit, options) -> the text of a file."""
+Exporter = Callable[..., str]  # (circuit, options) -> the text of a file
 
 
 def _lazy(target: str) -> Exporter:

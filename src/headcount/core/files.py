@@ -11,8 +11,7 @@ from pathlib import Path
 from .errors import HeadcountError
 from .provenance import Facts
 
-TRIES = 5
-"""To put a folder in its place, while others remove it."""
+TRIES = 5  # to put a folder in its place, while others remove it
 
 
 def writable_folder(folder: Path) -> Path:

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -111,7 +111,7 @@ class Tabled:
         return pandas.DataFrame(self.rows())
 
 
-def csv_text(rows: Sequence[Row], columns: Sequence[str] = ()) -> str:
+def csv_text(rows: Sequence[Mapping[str, Cell]], columns: Sequence[str] = ()) -> str:
     """A table with the keys of its first row as header, unless columns are named; numbers to 6 digits, enough to plot
     and stable to compare."""
     out = io.StringIO()

@@ -41,20 +41,14 @@ class BaseRun:
     ids: Tensor
     last: Tensor
     prefix: DynamicCache | None
-    attention_stream: list[Tensor]
-    """[token, d]."""
-    projected: list[tuple[Tensor, ...]]
-    """[row, position, feature]."""
+    attention_stream: list[Tensor]  # [token, d]
+    projected: list[tuple[Tensor, ...]]  # [row, position, feature]
     mlp_stream: list[Tensor]
     final_stream: Tensor
-    written: Written
-    """In the base run."""
-    fill: Written
-    """What an edge outside the circuit carries; what was written, for counterfactual fill."""
-    input_change: Tensor
-    """What the embedding of the clean prompts writes more than the fill, [token, d]."""
-    uncut: Tensor
-    """Logits of the whole model on the clean prompts, [pair, vocabulary]."""
+    written: Written  # in the base run
+    fill: Written  # what an edge outside the circuit carries; what was written, for counterfactual fill
+    input_change: Tensor  # what the embedding of the clean prompts writes more than the fill, [token, d]
+    uncut: Tensor  # logits of the whole model on the clean prompts, [pair, vocabulary]
 
     @property
     def answers(self) -> Tensor:

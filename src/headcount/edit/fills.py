@@ -94,10 +94,8 @@ class Filler:
     """Makes the filling of each batch: runs the donor prompts, or looks up the means."""
 
     fill: Fill
-    side: Side = "clean"
-    """The prompts that the cut model runs on; `counterfactual` fills from the other side."""
-    examples: Sequence[Example] = ()
-    """All examples of the measurement, from which `resample` draws donors."""
+    side: Side = "clean"  # the prompts that the cut model runs on; `counterfactual` fills from the other side
+    examples: Sequence[Example] = ()  # all examples of the measurement, from which `resample` draws donors
     means: tuple[Tensor, ...] | None = field(default=None, repr=False)
     """One tensor a layer: [position, head, head size], or [1, head, head size] for the mean over positions too."""
     seed: int = 0

@@ -1,4 +1,4 @@
-"""Reading and replacing what heads carry."""
+"""Reading and replacing what heads carry, and adding to it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from ..core.words import WrittenPositions
 from ..models import Model
 
 Head = tuple[int, int]
@@ -55,4 +56,23 @@ def mix_inputs(model: Model, start: Tensor, end: Tensor, shares: Sequence[float]
         ends = embedding(start), embedding(end)
         mixed = torch.cat([torch.lerp(*ends, share) for share in shares])
     with embedding.register_forward_hook(lambda module, args, output: mixed):
+        yield
+
+
+@contextmanager
+def push_heads(model: Model, vectors: Tensor, positions: WrittenPositions = "generated") -> Iterator[None]:
+    """Add `vectors` [push, layer, head, head size] to what heads carry while the block lasts, z <- z + v, as
+    inference-time intervention does (Li et al. 2023, arXiv 2306.03341): the opposite of a cut, to see whether more of
+    it helps. It applies everywhere, or from the last prompt token on. With several pushes, the rows of the batch are
+    the same prompts once for each of them."""
+    touched = [layer for layer in range(model.n_layers) if bool(vectors[:, layer].any())]
+
+    def visit(layer: int, z: Tensor) -> Tensor:
+        added = vectors[:, layer].to(z)[:, None, None]
+        if positions == "generated":
+            at_last = torch.arange(z.shape[1], device=z.device) == z.shape[1] - 1
+            added = added * at_last[:, None, None]
+        return torch.add(z.unflatten(0, (len(vectors), -1)), added).flatten(0, 1)
+
+    with visit_heads(model, visit, touched):
         yield

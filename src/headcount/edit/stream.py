@@ -80,8 +80,8 @@ class _Stream:
         self.reads_mlp = [self.active[self.graph.reader_of(layer, None)] for layer in layers]
         # Where the heads and the MLP of each layer are computed.
         everywhere = _writers_read_everywhere(self.graph, union.numpy())[1:].reshape(len(layers), -1)
-        self.heads_tokens = [self._tokens(some) for some in everywhere[:, :-1].any(1)]
-        self.mlp_tokens = [self._tokens(some) for some in everywhere[:, -1]]
+        self.heads_tokens = [self._tokens(bool(layer[:-1].any())) for layer in everywhere]
+        self.mlp_tokens = [self._tokens(bool(layer[-1])) for layer in everywhere]
         read = union.any(1)
         self.row = (read.cumsum(0) * read).tolist()  # where a writer's row is; 0 where nobody reads it
         # How many rows come before a writer's. Row 0 is the fill, as if it were a writer that everybody keeps.

@@ -19,12 +19,9 @@ class Written:
     of it. In post-norm blocks z is divided by the norm's scale. All is linear from there, so differences and means of
     this are differences and means of what was written."""
 
-    input: Tensor
-    """[token, d]; the stream before the first layer, without position embeddings."""
-    heads: list[Tensor]
-    """One entry a layer, [token, head, head size]."""
-    mlps: list[Tensor]
-    """One entry a layer, [token, d]."""
+    input: Tensor  # [token, d]; the stream before the first layer, without position embeddings
+    heads: list[Tensor]  # one entry a layer, [token, head, head size]
+    mlps: list[Tensor]  # one entry a layer, [token, d]
 
     def parts(self) -> list[Tensor]:
         return [self.input, *self.heads, *self.mlps]
@@ -72,8 +69,7 @@ def _through_norm(wiring: Wiring, layer: int, sums: Tensor) -> Tensor:
 class Trace:
     """One entry a layer, [row, position, …]; filled while the model runs."""
 
-    embedded: list[Tensor] = field(default_factory=list)
-    """What the token embedding gives."""
+    embedded: list[Tensor] = field(default_factory=list)  # what the token embedding gives
     z: list[Tensor] = field(default_factory=list)
     heads_sum: list[Tensor] = field(default_factory=list)
     """What the output projection gives, before a norm of its own."""

@@ -16,14 +16,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ..core.errors import HeadcountError
+from ..core.errors import HeadcountError, in_short
+from ..core.provenance import Facts
 from ..core.words import GateForm
 from .anatomy import find_anatomy
 from .gates import CLASSES, Gates, add_gates
 from .model import Model
 
-SAME_NORM = 1e-3
-"""Half precision moves a tensor's norm by some 1e-5, bfloat16 by 1e-4; other weights by more."""
+SAME_NORM = 1e-3  # half precision moves a tensor's norm by some 1e-5, bfloat16 by 1e-4; other weights by more
 FACTS, GATES, ADAPTER = "sparse.json", "gates.safetensors", "adapter_model.safetensors"
 
 
@@ -31,17 +31,18 @@ FACTS, GATES, ADAPTER = "sparse.json", "gates.safetensors", "adapter_model.safet
 class SparseFacts:
     """What stands in sparse.json."""
 
-    form: GateForm | None
-    """None for a dense control."""
+    form: GateForm | None  # None for a dense control
     sharpness: float
-    base: str
-    """Name, folder or hub id of the dense model."""
+    base: str  # name, folder or hub id of the dense model
     base_fingerprint: str
     base_dtype: str = "torch.float32"
     base_norms: list[float] = field(default_factory=list)
     """Of its tensors, by which it is known again in another precision."""
-    made: dict[str, Any] = field(default_factory=dict)
-    """Recipe, versions, evaluation."""
+    made: Facts = field(default_factory=dict)  # recipe, versions, evaluation
+
+    def history(self) -> list[Facts]:
+        """The recipes of the runs that a result comes from, first to last."""
+        return [*self.made.get("earlier", []), {**self.made["recipe"], "text": self.made["text"]}]
 
     def save(self, folder: Path) -> None:
         (folder / FACTS).write_text(json.dumps(vars(self), indent=2) + "\n", encoding="utf-8")
@@ -53,9 +54,8 @@ class SparseFacts:
         except (OSError, ValueError, TypeError) as error:
             raise HeadcountError(f"{folder / FACTS} is not what headcount sparsify writes: {error}") from error
         if facts.form not in (*CLASSES, None):
-            raise HeadcountError(
-                f"{folder / FACTS} names gates of the form {facts.form!r}; known: {', '.join(CLASSES)}."
-            )
+            known = ", ".join(CLASSES)
+            raise HeadcountError(f"{folder / FACTS} names gates of the form {facts.form!r}; known: {known}.")
         return facts
 
 
@@ -135,5 +135,4 @@ def _merged(hf: Any, folder: Path) -> Any:
     try:
         return cast(Any, PeftModel.from_pretrained(hf, str(folder))).merge_and_unload()
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-        reason = " ".join(str(error).split())[:160]
-        raise HeadcountError(f"The adapter in {folder} could not be put on its base: {reason}") from error
+        raise HeadcountError(f"The adapter in {folder} could not be put on its base: {in_short(error)}") from error

@@ -15,9 +15,9 @@ offset, which q and k of a pretrained model leave free; its probability is a^β 
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -29,20 +29,18 @@ from .model import Model
 
 NAME = "headcount_sparse"
 GateMode = Literal["open", "hard", "noisy"]
+T = TypeVar("T")
 
 
 @dataclass
 class Ledger:
     """What the gates of a forward pass come to, one entry a layer."""
 
-    distance_power: float | None = None
-    """Edges count in proportion to this power of their length; None: all alike."""
+    distance_power: float | None = None  # edges count in proportion to this power of their length; None: all alike
     expected: list[Tensor] = field(default_factory=list)
     """Expected share of open edges of each head, [head], with gradients."""
-    open: list[Tensor] = field(default_factory=list)
-    """Open gates of each query, [batch, head, query]."""
-    edges: list[Tensor] = field(default_factory=list)
-    """Edges that each query has, [batch or 1, 1, query]."""
+    open: list[Tensor] = field(default_factory=list)  # open gates of each query, [batch, head, query]
+    edges: list[Tensor] = field(default_factory=list)  # edges that each query has, [batch or 1, 1, query]
 
 
 class Gates(nn.Module, ABC):
@@ -150,30 +148,26 @@ def gates_of(model: Model) -> tuple[Gates, ...]:
     return tuple(gates for gates in found if isinstance(gates, Gates))
 
 
-@contextmanager
-def drawn(gates: tuple[Gates, ...], mode: GateMode) -> Iterator[None]:
+def drawn(gates: tuple[Gates, ...], mode: GateMode) -> AbstractContextManager[GateMode]:
     """Gates in another mode, for as long as the block lasts."""
-    before = [layer.mode for layer in gates]
-    for layer in gates:
-        layer.mode = mode
-    try:
-        yield
-    finally:
-        for layer, mode_before in zip(gates, before, strict=True):
-            layer.mode = mode_before
+    return _having(gates, "mode", mode)
+
+
+def counted(gates: tuple[Gates, ...], distance_power: float | None = None) -> AbstractContextManager[Ledger]:
+    """Keep account of the gates in every forward pass of the block."""
+    return _having(gates, "ledger", Ledger(distance_power))
 
 
 @contextmanager
-def counted(gates: tuple[Gates, ...], distance_power: float | None = None) -> Iterator[Ledger]:
-    """Keep account of the gates in every forward pass of the block."""
-    ledger = Ledger(distance_power)
+def _having(gates: tuple[Gates, ...], name: str, value: T) -> Iterator[T]:
+    before = [getattr(layer, name) for layer in gates]
     for layer in gates:
-        layer.ledger = ledger
+        setattr(layer, name, value)
     try:
-        yield ledger
+        yield value
     finally:
-        for layer in gates:
-            layer.ledger = None
+        for layer, old in zip(gates, before, strict=True):
+            setattr(layer, name, old)
 
 
 def _attention(
@@ -184,23 +178,21 @@ def _attention(
     return mixed(weights, value), weights
 
 
-def gated_weights(
-    module: nn.Module, query: Tensor, key: Tensor, attention_mask: Tensor | None, scaling: float | None = None,
-    softcap: float | None = None, s_aux: Tensor | None = None, **options: object,
-) -> Tensor:  # fmt: skip
+def gated_weights(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None, **options: object) -> Tensor:
     """a_ij g_ij, [batch, head, query, key]; a_ij alone where the module has no gates or they are open."""
-    if s_aux is not None:
+    if options.get("s_aux") is not None:
         raise HeadcountError("Attention with learned sinks is not supported by the edge gates.")
+    scaling, softcap = (cast(float | None, options.get(name)) for name in ("scaling", "softcap"))
     rows, kv_heads, keys, size = key.shape
     # The queries of a group stand together, so that keys need not be repeated.
     stacked = query.reshape(rows, kv_heads, -1, size) @ key.transpose(-1, -2)
     scores = stacked.view(rows, query.shape[1], -1, keys) * (size**-0.5 if scaling is None else scaling)
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
-    allowed = _allowed(attention_mask, scores)
+    allowed = _allowed(mask, scores)
     scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
     weights = scores.softmax(-1)
-    if attention_mask is not None:
+    if mask is not None:
         weights = weights * allowed  # a query with nothing to see, in the padding, carries nothing
     gates: Gates | None = getattr(module, "headcount_gates", None)
     if gates is None or gates.mode == "open":

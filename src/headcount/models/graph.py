@@ -15,8 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Input = Literal["q", "k", "v"]
-"""What a head reads."""
+Input = Literal["q", "k", "v"]  # what a head reads
 INPUTS: tuple[Input, ...] = ("q", "k", "v")
 Edge = tuple[int, int]
 

@@ -29,8 +29,7 @@ from .stand_in import stand_in
 class Rows:
     """Features of a linear module that belong to heads."""
 
-    index: Tensor
-    """[head, head size]."""
+    index: Tensor  # [head, head size]
 
     @cached_property
     def step(self) -> int | None:
@@ -54,8 +53,7 @@ class Projection:
     """How the heads of one layer read one role: rows of a linear module."""
 
     module: nn.Module
-    rows: Rows
-    """Output features, where every head that reads has its own."""
+    rows: Rows  # output features, where every head that reads has its own
     source_rows: Rows
     """The features of the module's own weight that they come from; query heads that share a KV head have the same."""
 
@@ -78,8 +76,7 @@ class LayerWiring:
     attention: nn.Module
     attention_norm: NormParts | None
     projections: dict[Input, Projection]
-    heads_norm: NormParts | None
-    """The norm between the sum of the heads and the stream, in post-norm blocks."""
+    heads_norm: NormParts | None  # the norm between the sum of the heads and the stream, in post-norm blocks
     mlp_norm: NormParts | None
     mlp_in: nn.Module
     mlp_out: nn.Module
@@ -95,12 +92,9 @@ class Wiring:
     graph: Graph
     layers: tuple[LayerWiring, ...]
     final_norm: NormParts
-    n_kv_heads: int
-    """Of the model; the graph has more where query heads read."""
-    gelus: tuple[nn.Module, ...]
-    """Activations that are written out in elementary steps."""
-    learned_positions: bool
-    """Whether the stream begins with more than the token embedding."""
+    n_kv_heads: int  # of the model; the graph has more where query heads read
+    gelus: tuple[nn.Module, ...]  # activations that are written out in elementary steps
+    learned_positions: bool  # whether the stream begins with more than the token embedding
 
     @property
     def width(self) -> int:

@@ -7,8 +7,7 @@ CPU pays for with a third of its time. Here the process keeps them.
 import ctypes
 import sys
 
-TRIM_THRESHOLD, TOP_PAD, MMAP_MAX = -1, -2, -4
-"""Names of settings in malloc.h."""
+TRIM_THRESHOLD, TOP_PAD, MMAP_MAX = -1, -2, -4  # names of settings in malloc.h
 
 
 def keep_freed_memory() -> None:

@@ -1,6 +1,5 @@
 """What a run leaves behind: its log as table and plot, the model, and a card that says what it is worth."""
 
-import csv
 import io
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 from ..core.files import write_file
+from ..core.saving import csv_text
 from ..models.gated_folder import ADAPTER, SparseFacts, save_gates
 from .evaluation import Evaluation
 from .trainee import Trainee
@@ -21,13 +21,8 @@ LOGS = ("training.csv", "training.png")
 
 
 def write_log(folder: Path, rows: Rows) -> None:
-    table = io.StringIO()
-    writer = csv.DictWriter(table, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({name: f"{value:.6g}" for name, value in row.items()})
     log, plot = LOGS
-    write_file(folder / log, table.getvalue())
+    write_file(folder / log, csv_text(rows))
     write_file(folder / plot, _plot(rows))
 
 

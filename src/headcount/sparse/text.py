@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.errors import HeadcountError
+from ..core.errors import HeadcountError, in_short
 from ..models import Model
 from .recipe import Recipe
 
@@ -18,8 +18,7 @@ from .recipe import Recipe
 class Text:
     """Packed sequences to train on, and those held out, by source."""
 
-    train: Tensor
-    """[sequence, token]."""
+    train: Tensor  # [sequence, token]
     held_out: dict[str, Tensor]
 
     def batch(self, recipe: Recipe, step: int) -> Tensor:
@@ -119,5 +118,5 @@ def _dataset(name: str, enough: int) -> Iterator[str]:
             if enough <= 0:
                 break
     except (OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:160]
-        raise HeadcountError(f"{name} is neither a file nor a folder, and no dataset was found: {reason}") from error
+        words = f"{name} is neither a file nor a folder, and no dataset was found: {in_short(error)}"
+        raise HeadcountError(words) from error

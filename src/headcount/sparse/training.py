@@ -1,26 +1,79 @@
 """The loop: packed text in, a sparse model out; it can be killed at any time and goes on to the same result."""
 
+import json
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator
-from torch import Tensor
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as serialise
+from torch import Tensor, nn
 
 from ..core.errors import HeadcountError
+from ..core.files import write_file
 from ..core.keys import digest
 from ..models.gates import counted, drawn
-from .checkpoint import Training
-from .objective import Losses, bounds_of, regulariser
+from .objective import Bound, Losses, bounds_of, regulariser
 from .recipe import Recipe
 from .text import Text
 from .trainee import Trainee
 
 GRADIENT_NORM = 1.0
-Report = Callable[[list[dict[str, float]], int], None]
-"""Told the log so far, and how many of its entries are new."""
+FILE = "checkpoint.safetensors"
+MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+Report = Callable[[list[dict[str, float]], int], None]  # told the log so far, and how many of its entries are new
+
+
+@dataclass(frozen=True)
+class Training:
+    """What changes in the course of a run; its checkpoint is one file that is whole or absent."""
+
+    parameters: dict[str, nn.Parameter]
+    optimizer: torch.optim.Optimizer
+    bounds: list[Bound]
+    rows: list[dict[str, float]]  # the log, one entry a step
+
+    def save(self, folder: Path, key: str) -> None:
+        tensors: dict[str, Tensor] = {}
+        for name, parameter in self.parameters.items():
+            tensors[f"weight/{name}"] = parameter.detach().cpu().contiguous()
+            for moment, value in self.optimizer.state.get(parameter, {}).items():
+                tensors[f"{moment}/{name}"] = value.detach().cpu().contiguous()
+        state = {"rows": self.rows, "bounds": [vars(bound) for bound in self.bounds]}
+        facts = {"key": key, **{name: json.dumps(value) for name, value in state.items()}}
+        write_file(folder / FILE, serialise(tensors, facts))
+
+    def restore(self, folder: Path, key: str) -> int:
+        """Go on where an earlier run stopped, if it was the same run; the number of steps that are done."""
+        path = folder / FILE
+        if not path.exists():
+            return 0
+        try:
+            with safe_open(path, framework="pt") as file:
+                state = file.metadata()
+                if state["key"] != key:
+                    raise HeadcountError(
+                        f"{folder} holds a checkpoint of another run (other text, model or settings). Give the settings"
+                        " it was begun with to go on, another --out, or delete the checkpoint to begin anew."
+                    )
+                tensors = {name: file.get_tensor(name) for name in file.offset_keys()}
+        except (OSError, SafetensorError, KeyError, TypeError) as error:
+            raise HeadcountError(f"The checkpoint {path} cannot be read; delete it to begin anew. ({error})") from error
+        self.rows[:] = json.loads(state["rows"])
+        for bound, saved in zip(self.bounds, json.loads(state["bounds"]), strict=True):
+            vars(bound).update(saved)
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                parameter.copy_(tensors[f"weight/{name}"])
+                for moment in MOMENTS:
+                    if (value := tensors.get(f"{moment}/{name}")) is not None:
+                        where = value.device if moment == "step" else parameter.device  # Adam counts steps on the CPU
+                        self.optimizer.state[parameter][moment] = value.to(where)
+        return len(self.rows)
 
 
 @torch.enable_grad()
