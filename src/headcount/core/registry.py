@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
 
-from .errors import HeadcountError, did_you_mean, in_short
+from .errors import HeadcountError, in_short, require_known
 
 T = TypeVar("T")
 
@@ -32,8 +32,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def named(self, name: str) -> T:
         """The thing of a name, or an error with the nearest one."""
-        if name not in self:
-            raise HeadcountError(f"There is no {self.what} {name!r}.{did_you_mean(name, self)}")
+        require_known(name, self, self.what)
         return self[name]
 
     def sound(self) -> dict[str, T]:

@@ -282,8 +282,7 @@ class _Projections:
             each = seen.expand(-1, len(heads), -1).unbind(1)
             return torch.stack([own @ rows.T for own, rows in zip(each, weight, strict=True)], dim=1)
         if seen.shape[1] == 1:
-            found: Tensor = (seen[:, 0] @ weight.flatten(0, 1).T).unflatten(-1, weight.shape[:2])
-            return found
+            return torch.mm(seen[:, 0], weight.flatten(0, 1).T).view(-1, *weight.shape[:2])
         return torch.bmm(seen.transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1)
 
     def _weight(self, projection: Projection, heads: list[int]) -> list[Tensor] | Tensor:

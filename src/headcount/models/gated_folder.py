@@ -14,7 +14,6 @@ from typing import Any, cast
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
 
 from ..core.errors import HeadcountError, in_short
 from ..core.provenance import Facts
@@ -71,15 +70,12 @@ def save_gates(folder: Path, gates: tuple[Gates, ...]) -> None:
     save_file({"offset": torch.stack([layer.offset.detach().float().cpu() for layer in gates])}, folder / GATES)
 
 
-def read_gates(folder: Path) -> Tensor:
+def read_gates(gates: tuple[Gates, ...], folder: Path) -> None:
+    """Give the gates of a model the offsets of a file."""
     try:
-        return load_file(folder / GATES)["offset"]
+        offsets = load_file(folder / GATES)["offset"]
     except (OSError, SafetensorError, KeyError) as error:
         raise HeadcountError(f"The gates in {folder / GATES} cannot be read: {error}") from error
-
-
-def set_gates(gates: tuple[Gates, ...], offsets: Tensor) -> None:
-    """Give the gates of a model the offsets of a file."""
     if tuple(offsets.shape) != (len(gates), gates[0].offset.numel()):
         raise HeadcountError(
             f"The gates are of {offsets.shape[0]} layers with {offsets.shape[1]} heads, and the model has {len(gates)}"
@@ -116,23 +112,17 @@ def make_sparse(model: Model, folder: Path) -> Model:
     Merged, every module is what it was before, so that scores, cuts and circuits need no special case.
     """
     facts = SparseFacts.load(folder)
-    hf = model.hf
     if has_adapter(folder):
+        from peft import PeftModel
+
         require_base(facts, model, folder)
-        hf = _merged(hf, folder)
+        try:
+            hf = cast(Any, PeftModel.from_pretrained(model.hf, str(folder))).merge_and_unload()
+        except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+            raise HeadcountError(f"The adapter in {folder} could not be put on its base: {in_short(error)}") from error
         # A model of its own: what the dense one knows of itself (its fingerprint) holds no longer.
         model = replace(model, hf=hf, anatomy=find_anatomy(hf))
     if facts.form is not None:
-        gates = add_gates(model, facts.form, 0.0, facts.sharpness)
-        set_gates(gates, read_gates(folder))
-        hf.requires_grad_(False)
+        read_gates(add_gates(model, facts.form, 0.0, facts.sharpness), folder)
+        model.hf.requires_grad_(False)
     return model
-
-
-def _merged(hf: Any, folder: Path) -> Any:
-    from peft import PeftModel
-
-    try:
-        return cast(Any, PeftModel.from_pretrained(hf, str(folder))).merge_and_unload()
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-        raise HeadcountError(f"The adapter in {folder} could not be put on its base: {in_short(error)}") from error

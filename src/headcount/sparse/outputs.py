@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 from ..core.files import write_file
-from ..core.saving import csv_text
+from ..core.saving import Floats, csv_text
 from ..models.gated_folder import ADAPTER, SparseFacts, save_gates
 from .evaluation import Evaluation
 from .trainee import Trainee
@@ -66,13 +65,12 @@ def _plot(rows: Rows) -> bytes:
     return image.getvalue()
 
 
-def _running_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _running_mean(values: Floats) -> Floats:
     """Over a thirtieth of the run, behind each step."""
     width = max(len(values) // 30, 1)
-    summed = np.concatenate([[0.0], np.cumsum(values)])
-    first = np.maximum(np.arange(1, len(values) + 1) - width, 0)
-    found: NDArray[np.float64] = (summed[1:] - summed[first]) / (np.arange(1, len(values) + 1) - first)
-    return found
+    summed, steps = np.concatenate([[0.0], np.cumsum(values)]), np.arange(1, len(values) + 1)
+    first = np.maximum(steps - width, 0)
+    return np.asarray((summed[1:] - summed[first]) / (steps - first))
 
 
 def write_result(folder: Path, trainee: Trainee, facts: SparseFacts, evaluation: Evaluation, merge: bool) -> None:

@@ -164,7 +164,7 @@ def _begin_with(trainee: Trainee, folder: Path) -> None:
 
     set_peft_model_state_dict(trainee.peft, load_peft_weights(str(folder), device="cpu"))
     if trainee.gates:
-        gated_folder.set_gates(trainee.gates, gated_folder.read_gates(folder))
+        gated_folder.read_gates(trainee.gates, folder)
 
 
 def in_words(row: dict[str, float]) -> str:

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -22,11 +22,6 @@ class Trainee:
     dense_logits: Callable[[Tensor], Tensor]
     parameters: dict[str, nn.Parameter] = field(repr=False)
 
-    @property
-    def module(self) -> nn.Module:
-        module: nn.Module = self.model.hf
-        return module
-
 
 def make_trainee(model: Model, recipe: Recipe) -> Trainee:
     """Add what is trained to a dense model. With adapters the dense model is the same module with adapters off and
@@ -44,8 +39,7 @@ def make_trainee(model: Model, recipe: Recipe) -> Trainee:
     @torch.no_grad()
     def dense_logits(ids: Tensor) -> Tensor:
         if dense is not None:
-            found: Tensor = dense(input_ids=ids, use_cache=False).logits
-            return found
+            return cast(Tensor, dense(input_ids=ids, use_cache=False).logits)
         with peft.disable_adapter(), drawn(gates, "open"):
             return model.logits(ids)
 

@@ -88,7 +88,7 @@ def train(
     groups = [{"params": weights, "lr": recipe.weight_lr}, {"params": offsets, "lr": recipe.gate_lr}]
     optimizer = torch.optim.AdamW([group for group in groups if group["params"]], weight_decay=0.0, betas=(0.9, 0.99))
     speeds = [group["lr"] for group in optimizer.param_groups]
-    module = accelerator.prepare(trainee.module)
+    module = accelerator.prepare(trainee.model.hf)
     training = Training(trainee.parameters, optimizer, bounds_of(recipe), rows=[])
     key = digest([recipe.facts(), origin], 16)
     done = training.restore(folder, key)
