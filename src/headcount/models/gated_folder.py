@@ -19,7 +19,7 @@ from ..core.errors import HeadcountError, in_short
 from ..core.provenance import Facts
 from ..core.words import GateForm
 from .anatomy import find_anatomy
-from .gates import CLASSES, Gates, add_gates
+from .gates import FORMS, Gates, add_gates
 from .model import Model
 
 SAME_NORM = 1e-3  # half precision moves a tensor's norm by some 1e-5, bfloat16 by 1e-4; other weights by more
@@ -52,8 +52,8 @@ class SparseFacts:
             facts = cls(**json.loads((folder / FACTS).read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
             raise HeadcountError(f"{folder / FACTS} is not what headcount sparsify writes: {error}") from error
-        if facts.form not in (*CLASSES, None):
-            known = ", ".join(CLASSES)
+        if facts.form not in (*FORMS, None):
+            known = ", ".join(FORMS)
             raise HeadcountError(f"{folder / FACTS} names gates of the form {facts.form!r}; known: {known}.")
         return facts
 

@@ -13,11 +13,10 @@ A row whose gates are all shut gives exactly zero. β = 1 in the paper. The `log
 offset, which q and k of a pretrained model leave free; its probability is a^β / (a^β + θ^β).
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +28,7 @@ from .model import Model
 
 NAME = "headcount_sparse"
 GateMode = Literal["open", "hard", "noisy"]
+FORMS: tuple[GateForm, ...] = get_args(GateForm)
 T = TypeVar("T")
 
 
@@ -43,24 +43,32 @@ class Ledger:
     edges: list[Tensor] = field(default_factory=list)  # edges that each query has, [batch or 1, 1, query]
 
 
-class Gates(nn.Module, ABC):
+class Gates(nn.Module):
     """The gates of one attention layer: a learned offset a head, and how gates are drawn at the moment."""
 
-    form_number: int
-
-    def __init__(self, heads: int, start: float, sharpness: float = 1.0) -> None:
+    def __init__(self, form: GateForm, heads: int, start: float, sharpness: float = 1.0) -> None:
         super().__init__()
         self.offset = nn.Parameter(torch.full((heads,), float(start)))
-        self.sharpness = sharpness
+        self.form, self.sharpness = form, sharpness
         # A buffer, so that a model's fingerprint tells apart gates that share their offsets and nothing else.
-        self.register_buffer("kind", torch.tensor([self.form_number, float(sharpness)]))
+        self.register_buffer("kind", torch.tensor([FORMS.index(form), float(sharpness)]))
         self.mode: GateMode = "hard"
         self.gradient: GateGradient = "expected"
         self.ledger: Ledger | None = None
 
-    @abstractmethod
     def probability(self, scores: Tensor, weights: Tensor) -> Tensor:
         """That a gate is open, [batch, head, query, key]."""
+        offset = self.offset.to(scores).view(1, -1, 1, 1)
+        if self.form == "logit":
+            return torch.sigmoid(self.sharpness * (scores + offset))
+        # As 1 / (1 + (θ/a)^β) it needs no logarithm of a weight that may be zero.
+        threshold = offset.exp()
+        if self.sharpness == 2:
+            weights, threshold = weights.square(), threshold.square()
+        elif self.sharpness != 1:
+            weights = weights.clamp(min=torch.finfo(weights.dtype).tiny).pow(self.sharpness)
+            threshold = threshold.pow(self.sharpness)
+        return weights / (weights + threshold)
 
     def draw(self, p: Tensor) -> Tensor:
         """Gates of these probabilities, as numbers.
@@ -80,44 +88,15 @@ class Gates(nn.Module, ABC):
         return g + (p - p.detach())
 
 
-class LogitGates(Gates):
-    """Open where the attention logit lies above a head's (negative) bias."""
-
-    form_number = 0
-
-    def probability(self, scores: Tensor, weights: Tensor) -> Tensor:
-        return torch.sigmoid(self.sharpness * (scores + self.offset.to(scores).view(1, -1, 1, 1)))
-
-
-class LogProbGates(Gates):
-    """Open where the attention weight lies above a head's threshold, whose logarithm is the offset."""
-
-    form_number = 1
-
-    def probability(self, scores: Tensor, weights: Tensor) -> Tensor:
-        # As 1 / (1 + (θ/a)^β) it needs no logarithm of a weight that may be zero.
-        threshold = self.offset.to(weights).view(1, -1, 1, 1).exp()
-        if self.sharpness == 1:
-            return weights / (weights + threshold)
-        if self.sharpness == 2:
-            squared = weights.square()
-            return squared / (squared + threshold.square())
-        powered = weights.clamp(min=torch.finfo(weights.dtype).tiny).pow(self.sharpness)
-        return powered / (powered + threshold.pow(self.sharpness))
-
-
-CLASSES: dict[GateForm, type[Gates]] = {"logit": LogitGates, "log-prob": LogProbGates}
-
-
 def add_gates(model: Model, form: GateForm, start: float, sharpness: float = 1.0) -> tuple[Gates, ...]:
     """Put gates into every attention layer of a model, in the mode `hard`, and attend through them from now on."""
-    if form not in CLASSES:
-        raise HeadcountError(f"The form of the gates must be one of {', '.join(CLASSES)}. Got {form!r}.")
+    if form not in FORMS:
+        raise HeadcountError(f"The form of the gates must be one of {', '.join(FORMS)}. Got {form!r}.")
     register_attention(NAME, _attention)
     before = model.hf.config._attn_implementation
     for attention in model.anatomy.attentions:
         device = next(attention.parameters()).device
-        attention.headcount_gates = CLASSES[form](model.n_heads, start, sharpness).to(device)
+        attention.headcount_gates = Gates(form, model.n_heads, start, sharpness).to(device)
     gates = gates_of(model)
     try:
         model.hf.set_attn_implementation(NAME)
