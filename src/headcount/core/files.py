@@ -29,10 +29,8 @@ def writable_folder(folder: Path) -> Path:
 
 @contextmanager
 def write_folder(folder: Path) -> Iterator[Path]:
-    """Fill a folder that appears under its name only when the block has ended well.
-
-    Where another process has put the same one there meanwhile, that one stays.
-    """
+    """Fill a folder that appears under its name only when the block has ended well. Where another process has put the
+    same one there meanwhile, that one stays."""
     writable_folder(folder.parent)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:

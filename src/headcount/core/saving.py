@@ -29,11 +29,9 @@ Floats = NDArray[np.float64]
 
 
 class Saved:
-    """A dataclass that can be saved into a folder and loaded again.
-
-    Fields that hold an array, or a dict of arrays, go to `FILE.safetensors`, all others to `FILE.json`; what is read is
-    checked against the types of the fields, to the leaves.
-    """
+    """A dataclass that can be saved into a folder and loaded again. Fields that hold an array, or a dict of arrays, go
+    to `FILE.safetensors`, all others to `FILE.json`; what is read is checked against the types of the fields, to the
+    leaves."""
 
     FILE: ClassVar[str]
 
@@ -112,8 +110,7 @@ class Tabled:
 
 
 def csv_text(rows: Sequence[Mapping[str, Cell]], columns: Sequence[str] = ()) -> str:
-    """A table with the keys of its first row as header, unless columns are named; numbers to 6 digits, enough to plot
-    and stable to compare."""
+    """The keys of the first row as header, unless columns are named; numbers to 6 digits, stable to compare."""
     out = io.StringIO()
     writer = csv.DictWriter(out, fieldnames=list(columns or rows[0]), lineterminator="\n")
     writer.writeheader()

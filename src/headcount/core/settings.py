@@ -1,5 +1,4 @@
-"""Settings that are declared once, as typed classes: the checks of a TOML, the options of the command line and the
-schema for editors all come from them."""
+"""Settings, declared once as typed classes: a TOML's checks, the command's options and the schema come from them."""
 
 from collections.abc import Callable, Mapping
 from types import NoneType, UnionType

@@ -23,8 +23,7 @@ Side = Literal["clean", "corrupt"]
 
 @dataclass(frozen=True)
 class Fill:
-    """What a removed head carries. Write it as text: `zero`, `mean`, `mean-global`, `counterfactual`, `resample`,
-    `scale(0.1)`."""
+    """What a removed head carries: `zero`, `mean`, `mean-global`, `counterfactual`, `resample`, `scale(0.1)`."""
 
     kind: str
     scale: float = 0.0
@@ -137,8 +136,7 @@ class Filler:
         return replace(self, side="corrupt" if self.side == "clean" else "clean")
 
     def _donors(self, indices: Sequence[int], batch: Batch) -> Tensor:
-        """For each pair another prompt of the same length from the same side, chosen at random; where there is none,
-        the pair's own counterfactual."""
+        """For each pair another prompt of its length and side, at random; if there is none, its counterfactual."""
         pairs = pairs_only(self.examples, "The fill resample")
         donors = []
         for index in indices:
@@ -154,10 +152,8 @@ class Filler:
 def mean_head_values(
     model: Model, examples: Sequence[Example], length: int, side: Side, by_position: bool, max_tokens: int = 2048
 ) -> tuple[Tensor, ...]:
-    """Mean of z over prompts: for each position (counted from the start), or over all real positions together.
-
-    A position that no reference prompt reaches gets the mean over all positions.
-    """
+    """Mean of z over prompts: for each position (counted from the start), or over all real positions together. A
+    position that no reference prompt reaches gets the mean over all positions."""
     sums: list[Tensor] = []
     count = torch.zeros(length, dtype=torch.float64)
     for _, batch in batches(examples, model.device, max_tokens):
@@ -182,11 +178,9 @@ def mean_of_sums(total: Tensor, count: Tensor, by_position: bool) -> Tensor:
 
 
 def first_reached(batch: Batch, fill: Fill, where: Tensor | None) -> int:
-    """The first position at which any cut of these pairs can change anything.
-
-    Before the first token in which the two prompts of a pair differ, every head carries the same in both runs, so a
-    counterfactual fill changes nothing there, and what comes before never depends on what comes after.
-    """
+    """The first position at which any cut of these pairs can change anything. Before the first token in which the two
+    prompts of a pair differ, every head carries the same in both runs, so a counterfactual fill changes nothing there,
+    and what comes before never depends on what comes after."""
     reached = torch.ones_like(batch.clean, dtype=torch.bool) if where is None else where
     if fill.kind == "counterfactual":
         reached = reached & (batch.clean != batch.corrupt).int().cummax(1).values.bool()

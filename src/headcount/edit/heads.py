@@ -22,10 +22,8 @@ def head_name(head: Head) -> str:
 def visit_heads(
     model: Model, visit: Callable[[int, Tensor], Tensor | None], layers: Iterable[int] | None = None
 ) -> Iterator[None]:
-    """Call `visit(layer, z)` before each output projection, z being [batch, position, head, head size].
-
-    What it returns takes z's place; None leaves it alone. The hooks are gone after the block, however it ends.
-    """
+    """Call `visit(layer, z)` before each output projection, z being [batch, position, head, head size]. What it returns
+    takes z's place; None leaves it alone. The hooks are gone after the block, however it ends."""
     shape = (model.n_heads, model.anatomy.head_size)
 
     def hook(layer: int, module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
@@ -49,8 +47,7 @@ def head_values(model: Model, ids: Tensor) -> tuple[Tensor, ...]:
 
 @contextmanager
 def mix_inputs(model: Model, start: Tensor, end: Tensor, shares: Sequence[float]) -> Iterator[None]:
-    """Token embeddings on the line between two prompts, e(start) + share · (e(end) - e(start)): the batch once for each
-    share."""
+    """Token embeddings on the line between two prompts, e(start) + share · (e(end) - e(start)), once for each share."""
     embedding: nn.Module = model.hf.get_input_embeddings()
     with torch.no_grad():
         ends = embedding(start), embedding(end)

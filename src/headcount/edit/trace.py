@@ -99,11 +99,9 @@ class Trace:
 
 @contextmanager
 def traced(model: Model, wiring: Wiring, last: Tensor | None = None) -> Iterator[Trace]:
-    """Catch what the model reads and writes while the block lasts. Gradients, where on, begin at the embedding.
-
-    With `last` [row], the position of each row's answer, the MLP of the last layer runs there alone: nothing else
-    that it writes is ever read. It then counts as having written nothing at the other positions.
-    """
+    """Catch what the model reads and writes while the block lasts. Gradients, where on, begin at the embedding. With
+    `last` [row], the position of each row's answer, the MLP of the last layer runs there alone: nothing else that it
+    writes is ever read. It then counts as having written nothing at the other positions."""
     trace, caught = Trace(), list[Tensor]()
     shape = (model.n_heads, model.anatomy.head_size)
 

@@ -87,8 +87,7 @@ def read_gates(gates: tuple[Gates, ...], folder: Path) -> None:
 
 
 def require_base(facts: SparseFacts, base: Model, folder: Path) -> None:
-    """An adapter says nothing about weights other than those it was trained on. Rounded to another precision they
-    have another hash, and nearly the same norms."""
+    """An adapter belongs to one base; rounded to another precision that has another hash, and nearly the same norms."""
     if base.weights_hash == facts.base_fingerprint:
         return
     if str(base.hf.dtype) != facts.base_dtype and facts.base_norms:
@@ -107,10 +106,8 @@ def weight_norms(model: Model) -> list[float]:
 
 
 def make_sparse(model: Model, folder: Path) -> Model:
-    """Turn a dense model into the sparse one of a folder: adapters merged into its weights, gates put in.
-
-    Merged, every module is what it was before, so that scores, cuts and circuits need no special case.
-    """
+    """Turn a dense model into the sparse one of a folder: adapters merged into its weights, gates put in. Merged, every
+    module is what it was before, so that scores, cuts and circuits need no special case."""
     facts = SparseFacts.load(folder)
     if has_adapter(folder):
         from peft import PeftModel

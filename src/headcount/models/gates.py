@@ -71,11 +71,9 @@ class Gates(nn.Module):
         return weights / (weights + threshold)
 
     def draw(self, p: Tensor) -> Tensor:
-        """Gates of these probabilities, as numbers.
-
-        Straight through: forward a gate is 0 or 1, backward it has the gradient of p (`expected`: unbiased wherever
-        the loss is linear in the gate) or of sigmoid(logit p + noise) (`relaxed`: the paper's kernel).
-        """
+        """Gates of these probabilities, as numbers. Straight through: forward a gate is 0 or 1, backward it has the
+        gradient of p (`expected`: unbiased wherever the loss is linear in the gate) or of sigmoid(logit p + noise)
+        (`relaxed`: the paper's kernel)."""
         if self.mode == "hard":
             return (p > 0.5).to(p)
         noise = torch.rand_like(p)

@@ -80,8 +80,7 @@ class Graph:
         return layer * self.readers_a_layer + (before[role] if layer < self.n_layers else 0)
 
     def pruned(self, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """A circuit [writer, reader] without its dangling edges: those of nodes that nothing reaches from the input,
-        or from which nothing reaches the logits."""
+        """A circuit without dangling edges, of nodes that the input does not reach or that do not reach the logits."""
         feeds, fed = self._nodes_of_readers
         keep = keep & self.real
         while True:

@@ -89,17 +89,12 @@ class Model:
         tokens: Tensor | None = None,
         rows: Tensor | None = None,
     ) -> Tensor:
-        """Logits at one position of each row, [batch, vocabulary]; `last` holds the positions, of the first rows, or
-        of the `rows` named.
-
-        With `past_key_values`, ids and positions are those behind the prefix that was read. It grows in the run: give
-        a copy (`repeated_prefix`) where it is needed again.
-
-        Rows shorter than the batch are padded on the right: with causal attention no real token sees the padding, so
-        no attention mask is needed. Only the wanted rows are unembedded, as one contiguous matrix (HF's
-        `logits_to_keep` slices instead, which the CPU turns into a slow batched product). With `tokens` the logits are
-        those of these token ids alone, [batch, token].
-        """
+        """Logits at one position of each row, [batch, vocabulary]; `last` holds the positions, of the first rows, or of
+        the `rows` named. With `past_key_values`, ids and positions are those behind the prefix that was read. It grows
+        in the run: give a copy (`repeated_prefix`) where it is needed again. Rows shorter than the batch are padded on
+        the right: with causal attention no real token sees the padding, so no attention mask is needed. Only the wanted
+        rows are unembedded, as one contiguous matrix (HF's `logits_to_keep` slices instead, which the CPU turns into a
+        slow batched product). With `tokens` the logits are those of these token ids alone, [batch, token]."""
         rows = torch.arange(len(last), device=last.device) if rows is None else rows
 
         def gather(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

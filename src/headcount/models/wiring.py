@@ -102,11 +102,9 @@ class Wiring:
 
     @contextmanager
     def readied(self) -> Iterator[None]:
-        """The model made ready for runs of edges, while the block lasts. What it computes stays the same.
-
-        Where the graph counts keys and values by query head, they are written out once for each, so that each can be
-        changed alone. GPT-2's GELU, eight steps that each keep a tensor for the backward pass, becomes one.
-        """
+        """The model made ready for runs of edges, while the block lasts. What it computes stays the same. Where the
+        graph counts keys and values by query head, they are written out once for each, so that each can be changed
+        alone. GPT-2's GELU, eight steps that each keep a tensor for the backward pass, becomes one."""
         with ExitStack() as stack:
             for gelu in self.gelus:
                 stack.enter_context(stand_in(gelu, partial(nn.functional.gelu, approximate="tanh")))
@@ -124,8 +122,7 @@ class Wiring:
             yield
 
     def _widen_norm(self, layer: LayerWiring, stack: ExitStack) -> None:
-        """OLMo-2 norms all keys of a token together: copies of the keys have the same mean square, and need copies of
-        the gain."""
+        """OLMo-2 norms all keys of a token together: copies have the same mean square, and need copies of the gain."""
         norm: Any = getattr(layer.attention, "k_norm", None)
         if norm is not None and len(norm.weight) == len(cast(Tensor, layer.projections["k"].module.weight)):
             by_head = norm.weight.detach().unflatten(0, (self.n_kv_heads, -1))

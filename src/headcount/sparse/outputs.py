@@ -26,8 +26,7 @@ def write_log(folder: Path, rows: Rows) -> None:
 
 
 def _plot(rows: Rows) -> bytes:
-    """Loss beside the dense model's, open edges, multipliers, against steps: every step faint, their running mean on
-    top."""
+    """Loss beside the dense model's, open edges, multipliers: every step faint, their running mean on top."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
 

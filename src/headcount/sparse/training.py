@@ -80,8 +80,7 @@ class Training:
 def train(
     trainee: Trainee, text: Text, recipe: Recipe, folder: Path, accelerator: Accelerator, report: Report, origin: str
 ) -> list[dict[str, float]]:
-    """Run the steps that are not yet done; returns the log of all of them. `origin` tells the text and the model that
-    the run began with from others."""
+    """Run the steps that are not yet done; returns the log of all. `origin` tells this text and model from others."""
     gate_parameters = {id(layer.offset) for layer in trainee.gates}
     weights = [p for p in trainee.parameters.values() if id(p) not in gate_parameters]
     offsets = [p for p in trainee.parameters.values() if id(p) in gate_parameters]
