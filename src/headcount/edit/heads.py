@@ -11,6 +11,7 @@ from ..core.words import WrittenPositions
 from ..models import Model
 
 Head = tuple[int, int]
+Visit = Callable[[int, Tensor], Tensor | None]
 
 
 def head_name(head: Head) -> str:
@@ -19,9 +20,7 @@ def head_name(head: Head) -> str:
 
 
 @contextmanager
-def visit_heads(
-    model: Model, visit: Callable[[int, Tensor], Tensor | None], layers: Iterable[int] | None = None
-) -> Iterator[None]:
+def visit_heads(model: Model, visit: Visit, layers: Iterable[int] | None = None) -> Iterator[None]:
     """Call `visit(layer, z)` before each output projection, z being [batch, position, head, head size]. What it returns
     takes z's place; None leaves it alone. The hooks are gone after the block, however it ends."""
     shape = (model.n_heads, model.anatomy.head_size)

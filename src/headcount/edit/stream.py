@@ -267,13 +267,12 @@ class _Projections:
             found = self._project(projection, heads, seen[:, mine])
             found = found if scale is None else found / scale[:, mine]
             bias = projection.bias()
-            into = columns[circuit]
             if len(heads) == len(own):
-                into[tokens] = found if bias is None else found + bias
+                columns[circuit, tokens] = found if bias is None else found + bias
             else:
-                index = torch.tensor(heads, device=into.device)
-                where = (tokens, index) if isinstance(tokens, slice) else (tokens[:, None], index)
-                into[where] = found if bias is None else found + bias[index]
+                index = torch.tensor(heads, device=found.device)
+                rows = tokens if isinstance(tokens, slice) else tokens[:, None]
+                columns[circuit, rows, index] = found if bias is None else found + bias[index]
 
     def _project(self, projection: Projection, heads: list[int], seen: Tensor) -> Tensor:
         """[token, head, head size], without scale and bias."""

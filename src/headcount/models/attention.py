@@ -18,8 +18,9 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from .model import Model
 
 NAME = "headcount_grouped"
-AttentionFunction = Callable[..., tuple[Tensor, Tensor | None]]
-"""(module, query, key, value, attention_mask, **options) -> what heads carry [row, position, head, size], weights."""
+Mask = Tensor | None
+Mixed = tuple[Tensor, Tensor | None]  # what heads carry, [row, position, head, size], and their weights
+AttentionFunction = Callable[..., Mixed]  # of (module, query, key, value, attention_mask, **more)
 
 
 def register_attention(name: str, function: AttentionFunction) -> None:
@@ -41,16 +42,13 @@ def attending_by(model: Model, name: str, function: AttentionFunction | None = N
         model.hf.set_attn_implementation(before)
 
 
-def _grouped(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
-) -> tuple[Tensor, None]:
+def _grouped(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Mask, **more: Any) -> Mixed:
     rows, heads, length, size = query.shape
     if length > 1 or heads == key.shape[1]:
-        own: Callable[..., tuple[Tensor, None]] = ALL_ATTENTION_FUNCTIONS["sdpa"]
-        return own(module, query, key, value, attention_mask, **options)
-    mixed = nn.functional.scaled_dot_product_attention(
-        query.reshape(rows, key.shape[1], -1, size), key, value, attn_mask=attention_mask, scale=options.get("scaling")
-    )
+        own: AttentionFunction = ALL_ATTENTION_FUNCTIONS["sdpa"]
+        return own(module, query, key, value, attention_mask, **more)
+    stacked, scale = query.reshape(rows, key.shape[1], -1, size), more.get("scaling")
+    mixed = nn.functional.scaled_dot_product_attention(stacked, key, value, attn_mask=attention_mask, scale=scale)
     return mixed.reshape(rows, 1, heads, value.shape[-1]), None
 
 

@@ -52,39 +52,29 @@ def _fused(module: str, layout: Literal["blocks", "by head"], base: Wires) -> Wi
 
 LLAMA = Family(edges=Wires())
 GEMMA = Wires(mlp_norm="pre_feedforward_layernorm", mlp_out="post_feedforward_layernorm")
-GPT2 = _fused("attn.c_attn", "blocks", Wires("ln_1", mlp_norm="ln_2", gated=False, learned_positions=True))
+LEARNED = Wires(gated=False, learned_positions=True)
+GPT2 = _fused("attn.c_attn", "blocks", replace(LEARNED, attention_norm="ln_1", mlp_norm="ln_2"))
 PARALLEL = Wires(gated=False, parallel=lambda config: bool(config.use_parallel_residual))
 NEOX = _fused("attention.query_key_value", "by head", PARALLEL)
 GPTJ = Wires("ln_1", "attn.q_proj", "attn.k_proj", "attn.v_proj", mlp_norm="ln_1", gated=False, parallel=lambda _: True)
-OPT = Wires(
-    "self_attn_layer_norm",
-    mlp_norm="final_layer_norm",
-    mlp_in="fc1",
-    mlp_out="fc2",
-    gated=False,
-    learned_positions=True,
-)
+OPT_NORMS = replace(LEARNED, attention_norm="self_attn_layer_norm", mlp_norm="final_layer_norm")
+OPT = replace(OPT_NORMS, mlp_in="fc1", mlp_out="fc2")
 OLMO2 = Wires(attention_norm=None, mlp_norm=None, mlp_out="post_feedforward_layernorm")
 POST_NORM = Family(attention_norm="post_attention_layernorm", edges=GEMMA)
 INNER = "model.language_model"  # where the language model of a model of images and text is
 
-FAMILIES: Registry[Family] = Registry(
-    "family",
-    "headcount.families",
-    {
-        "gpt2": Family("transformer.h", "attn", "c_proj", "transformer.ln_f", edges=GPT2),
-        "gpt_neox": Family("gpt_neox.layers", "attention", "dense", "gpt_neox.final_layer_norm", edges=NEOX),
-        "gptj": Family("transformer.h", "attn", "out_proj", "transformer.ln_f", edges=GPTJ),
-        "opt": Family("model.decoder.layers", "self_attn", "out_proj", "model.decoder.final_layer_norm", edges=OPT),
-        **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "olmo", "gemma"), LLAMA),
-        "phi3": replace(LLAMA, edges=_fused("self_attn.qkv_proj", "blocks", Wires())),
-        "olmo2": replace(POST_NORM, edges=OLMO2),
-        **dict.fromkeys(("gemma2", "gemma3_text"), POST_NORM),
-        "gemma3": replace(POST_NORM, layers=f"{INNER}.layers", final_norm=f"{INNER}.norm"),
-    },
-    Family,
-)
-"""By the model type of the config."""
+OWN = {
+    "gpt2": Family("transformer.h", "attn", "c_proj", "transformer.ln_f", edges=GPT2),
+    "gpt_neox": Family("gpt_neox.layers", "attention", "dense", "gpt_neox.final_layer_norm", edges=NEOX),
+    "gptj": Family("transformer.h", "attn", "out_proj", "transformer.ln_f", edges=GPTJ),
+    "opt": Family("model.decoder.layers", "self_attn", "out_proj", "model.decoder.final_layer_norm", edges=OPT),
+    **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "olmo", "gemma"), LLAMA),
+    "phi3": replace(LLAMA, edges=_fused("self_attn.qkv_proj", "blocks", Wires())),
+    "olmo2": replace(POST_NORM, edges=OLMO2),
+    **dict.fromkeys(("gemma2", "gemma3_text"), POST_NORM),
+    "gemma3": replace(POST_NORM, layers=f"{INNER}.layers", final_norm=f"{INNER}.norm"),
+}
+FAMILIES: Registry[Family] = Registry("family", "headcount.families", OWN, Family)  # by the config's model type
 
 
 def family_facts(config: PretrainedConfig) -> Facts:

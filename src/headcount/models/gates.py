@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from ..core.errors import HeadcountError, in_short
 from ..core.words import GateForm, GateGradient
-from .attention import register_attention
+from .attention import Mask, Mixed, register_attention
 from .model import Model
 
 NAME = "headcount_sparse"
@@ -90,7 +90,7 @@ def add_gates(model: Model, form: GateForm, start: float, sharpness: float = 1.0
     """Put gates into every attention layer of a model, in the mode `hard`, and attend through them from now on."""
     if form not in FORMS:
         raise HeadcountError(f"The form of the gates must be one of {', '.join(FORMS)}. Got {form!r}.")
-    register_attention(NAME, _attention)
+    register_attention(NAME, _gated)
     before = model.hf.config._attn_implementation
     for attention in model.anatomy.attentions:
         device = next(attention.parameters()).device
@@ -147,11 +147,9 @@ def _having(gates: tuple[Gates, ...], name: str, value: T) -> Iterator[T]:
             setattr(layer, name, old)
 
 
-def _attention(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
-) -> tuple[Tensor, Tensor]:
+def _gated(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Mask, **more: Any) -> Mixed:
     """What transformers calls in every layer."""
-    weights = gated_weights(module, query, key, attention_mask, **options)
+    weights = gated_weights(module, query, key, attention_mask, **more)
     return mixed(weights, value), weights
 
 

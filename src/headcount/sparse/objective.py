@@ -48,9 +48,6 @@ class Bound:
     def multiplier(self) -> float:
         return math.exp(min(max(self.log_multiplier + DAMPING * self.violation, LOWEST), HIGHEST))
 
-    def term(self, lost: Tensor) -> Tensor:
-        return self.multiplier * (lost - self.tolerance)
-
     def update(self, lost: float) -> None:
         violation = (lost - self.tolerance) / max(self.tolerance, LEAST_SCALE)
         violation = min(max(violation, -1.0), 1.0)

@@ -63,11 +63,9 @@ def sparsify(
             f"{model.name} is sparse already. Give its dense base; --start-from goes on with the adapter of an earlier"
             " run."
         )
-    longest = getattr(model.hf.config, "max_position_embeddings", None) or recipe.length
-    if recipe.length > longest:
-        raise HeadcountError(
-            f"{model.name} reads {longest} tokens at most, and sequences of {recipe.length} are wanted."
-        )
+    length, longest = recipe.length, getattr(model.hf.config, "max_position_embeddings", None)
+    if longest is not None and length > longest:
+        raise HeadcountError(f"{model.name} reads {longest} tokens at most, and sequences of {length} are wanted.")
     model.require_tokenizer()
     sources = [text] if isinstance(text, str) else list(text)
     sequences = read_text(model, sources, recipe)

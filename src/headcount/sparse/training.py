@@ -123,7 +123,8 @@ def _step(
             logits = module(input_ids=ids, use_cache=False).logits
     losses = Losses.of(logits, dense_logits, ids, recipe.kl)
     bounded = losses.bounded(recipe)
-    total = torch.stack([bound.term(lost) for bound, lost in zip(training.bounds, bounded, strict=True)]).sum()
+    both = zip(training.bounds, bounded, strict=True)
+    total = torch.stack([bound.multiplier * (lost - bound.tolerance) for bound, lost in both]).sum()
     opened: dict[str, Tensor] = {}
     if trainee.gates:
         sparsity = regulariser(ledger.expected, recipe)
