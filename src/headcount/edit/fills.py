@@ -4,7 +4,7 @@
 import math
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -77,15 +77,14 @@ class Filling:
 
     def by_row(self) -> "Filling":
         """The same for a batch in which every row is a cut of its own."""
-        if self.values is None:
-            return self
-        return replace(self, values=tuple(v.unsqueeze(1) if v.dim() == 4 else v for v in self.values))
+        return self._each(lambda v: v.unsqueeze(1) if v.dim() == 4 else v)
 
     def from_position(self, start: int) -> "Filling":
         """The same for a run that begins at a later position."""
-        if self.values is None or start == 0:
-            return self
-        return replace(self, values=tuple(v[..., start:, :, :] if v.shape[-3] > 1 else v for v in self.values))
+        return self._each(lambda v: v[..., start:, :, :] if v.shape[-3] > 1 else v)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Filling":
+        return self if self.values is None else replace(self, values=tuple(map(change, self.values)))
 
 
 @dataclass(frozen=True)

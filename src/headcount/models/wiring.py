@@ -5,8 +5,8 @@ names that a family's `edges` has for them.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, cast
 
@@ -108,10 +108,7 @@ class Wiring:
         with ExitStack() as stack:
             for gelu in self.gelus:
                 stack.enter_context(stand_in(gelu, partial(nn.functional.gelu, approximate="tanh")))
-            if self.graph.n_kv_heads == self.n_kv_heads:
-                yield
-                return
-            for layer in self.layers:
+            for layer in self.layers if self.graph.n_kv_heads != self.n_kv_heads else ():
                 for module in layer.modules:
                     stack.enter_context(stand_in(module, _written_out(layer, module)))
                 for name, value in (("num_key_value_groups", 1), ("num_key_value_heads", self.graph.n_kv_heads)):
@@ -170,11 +167,10 @@ def graph_of_config(
 
 def has_edges(model: Model) -> bool:
     """Whether the edges of a model's family are known."""
-    try:
+    with suppress(HeadcountError):
         find_graph(model)
-    except HeadcountError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _kv_heads(text_config: Any, n_heads: int) -> int:
@@ -190,7 +186,7 @@ def find_wiring(model: Model, readers: Readers = "kv-heads") -> Wiring:
     assert wires is not None  # or there would be no graph
     n_kv = _kv_heads(model.hf.config.get_text_config(), anatomy.n_heads)
     like = cast(Tensor, model.unembedding.weight)
-    own = Graph(graph.n_layers, graph.n_heads, n_kv, graph.parallel)
+    own = replace(graph, n_kv_heads=n_kv)
 
     def norm(layer: nn.Module, name: str | None) -> NormParts | None:
         return None if name is None else NormParts.probe(layer.get_submodule(name), like)

@@ -55,14 +55,15 @@ class Training:
         try:
             with safe_open(path, framework="pt") as file:
                 state = file.metadata()
-                if state["key"] != key:
-                    raise HeadcountError(
-                        f"{folder} holds a checkpoint of another run (other text, model or settings). Give the settings"
-                        " it was begun with to go on, another --out, or delete the checkpoint to begin anew."
-                    )
-                tensors = {name: file.get_tensor(name) for name in file.offset_keys()}
+                same = state["key"] == key
+                tensors = {name: file.get_tensor(name) for name in file.offset_keys() if same}
         except (OSError, SafetensorError, KeyError, TypeError) as error:
             raise HeadcountError(f"The checkpoint {path} cannot be read; delete it to begin anew. ({error})") from error
+        if not same:
+            raise HeadcountError(
+                f"{folder} holds a checkpoint of another run (other text, model or settings). Give the settings it was"
+                " begun with to go on, another --out, or delete the checkpoint to begin anew."
+            )
         self.rows[:] = json.loads(state["rows"])
         for bound, saved in zip(self.bounds, json.loads(state["bounds"]), strict=True):
             vars(bound).update(saved)
@@ -122,9 +123,8 @@ def _step(
         with counted(trainee.gates, recipe.distance_power) as ledger, drawn(trainee.gates, "noisy"):
             logits = module(input_ids=ids, use_cache=False).logits
     losses = Losses.of(logits, dense_logits, ids, recipe.kl)
-    bounded = losses.bounded(recipe)
-    both = zip(training.bounds, bounded, strict=True)
-    total = torch.stack([bound.multiplier * (lost - bound.tolerance) for bound, lost in both]).sum()
+    bounded = list(zip(training.bounds, losses.bounded(recipe), strict=True))
+    total = torch.stack([bound.multiplier * (lost - bound.tolerance) for bound, lost in bounded]).sum()
     opened: dict[str, Tensor] = {}
     if trainee.gates:
         sparsity = regulariser(ledger.expected, recipe)
@@ -137,15 +137,13 @@ def _step(
     training.optimizer.zero_grad(set_to_none=True)
     accelerator.backward(total)
     gradient = torch.nn.utils.clip_grad_norm_(list(trainee.parameters.values()), GRADIENT_NORM)
-    row = {"step": step + 1.0}
-    names = ["loss", "dense_loss", *opened, "gradient", *(f"{bound.name}_lost" for bound in training.bounds)]
-    found = torch.stack(
-        [x.detach().float().cpu() for x in (losses.loss, losses.dense, *opened.values(), gradient, *bounded)]
-    )
-    numbers: Tensor = accelerator.reduce(found.to(accelerator.device), reduction="mean").cpu()
+    found = {"loss": losses.loss, "dense_loss": losses.dense, **opened, "gradient": gradient}
+    found |= {f"{bound.name}_lost": lost for bound, lost in bounded}
+    stacked = torch.stack([number.detach().float().cpu() for number in found.values()])
+    numbers: Tensor = accelerator.reduce(stacked.to(accelerator.device), reduction="mean").cpu()
     if bool(torch.isfinite(numbers).all()):
         training.optimizer.step()
-    row |= dict(zip(names, numbers.tolist(), strict=True))
+    row = {"step": step + 1.0, **dict(zip(found, numbers.tolist(), strict=True))}
     for bound in training.bounds:
         row[f"{bound.name}_multiplier"] = bound.multiplier
         if math.isfinite(row[f"{bound.name}_lost"]):
