@@ -5,6 +5,7 @@ heads' values z, [batch, position, heads * head size]. Families differ only in w
 (`families.py`); one that is not listed is tried against the shapes that are.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -51,9 +52,9 @@ def find_anatomy(hf: nn.Module) -> Anatomy:
     model_type = config.model_type
     registered = FAMILIES.get(model_type)
     for family in dict.fromkeys(FAMILIES.sound().values()) if registered is None else [registered]:
-        layers = _attention_layers(hf, family)
-        if layers is not None:
-            return _describe(hf, family, layers, known=registered is not None)
+        found = _described(hf, family, known=registered is not None)
+        if found is not None:
+            return found
     wanted = f"The attention output projections of {type(hf).__name__} (model type {model_type!r}) were not found."
     if registered is not None:
         wanted = (
@@ -70,19 +71,14 @@ def find_anatomy(hf: nn.Module) -> Anatomy:
     )
 
 
-def _attention_layers(hf: nn.Module, family: Family) -> list[nn.Module] | None:
-    """The decoder layers, if every one of them has the family's attention with its output projection."""
-    layers = _module(hf, family.layers)
-    if not isinstance(layers, nn.ModuleList) or len(layers) == 0:
+def _described(hf: nn.Module, family: Family, known: bool) -> Anatomy | None:
+    """None where not every decoder layer has the family's attention with its output projection."""
+    layers, path = _module(hf, family.layers), f"{family.attention}.{family.out_projection}"
+    if not isinstance(layers, nn.ModuleList) or not layers or any(_module(layer, path) is None for layer in layers):
         return None
-    path = f"{family.attention}.{family.out_projection}"
-    return list(layers) if all(_module(layer, path) is not None for layer in layers) else None
-
-
-def _describe(hf: nn.Module, family: Family, layers: list[nn.Module], known: bool) -> Anatomy:
     config: Any = hf.config
     n_heads = int(config.get_text_config().num_attention_heads)
-    projections = [layer.get_submodule(f"{family.attention}.{family.out_projection}") for layer in layers]
+    projections = tuple(layer.get_submodule(path) for layer in layers)
     widths = {getattr(projection, "in_features", out_first(projection).shape[1]) for projection in projections}
     if len(widths) != 1 or min(widths) % n_heads:
         raise HeadcountError(
@@ -97,7 +93,7 @@ def _describe(hf: nn.Module, family: Family, layers: list[nn.Module], known: boo
         # Never hidden/heads: Qwen3 and Gemma choose the head size freely.
         head_size=min(widths) // n_heads,
         attentions=tuple(layer.get_submodule(family.attention) for layer in layers),
-        out_projections=tuple(projections),
+        out_projections=projections,
         # What a norm of that name means is known for registered families only.
         attention_norms=tuple(layer.get_submodule(norm) for layer in layers) if known and norm else None,
         final_norm=_module(hf, family.final_norm) if known else None,
@@ -105,7 +101,6 @@ def _describe(hf: nn.Module, family: Family, layers: list[nn.Module], known: boo
 
 
 def _module(root: nn.Module, path: str) -> nn.Module | None:
-    try:
+    with suppress(AttributeError):
         return root.get_submodule(path)
-    except AttributeError:
-        return None
+    return None

@@ -49,8 +49,7 @@ class Bound:
         return math.exp(min(max(self.log_multiplier + DAMPING * self.violation, LOWEST), HIGHEST))
 
     def update(self, lost: float) -> None:
-        violation = (lost - self.tolerance) / max(self.tolerance, LEAST_SCALE)
-        violation = min(max(violation, -1.0), 1.0)
+        violation = min(max((lost - self.tolerance) / max(self.tolerance, LEAST_SCALE), -1.0), 1.0)
         self.smoothed = self.smoothing * self.smoothed + (1 - self.smoothing) * violation
         self.updates += 1
         self.log_multiplier = min(max(self.log_multiplier + self.speed * self.violation, LOWEST), HIGHEST)

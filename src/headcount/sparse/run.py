@@ -77,9 +77,8 @@ def sparsify(
     trainee = make_trainee(model, recipe)
     if earlier is not None:
         _begin_with(trainee, earlier)
-    kind = "dense control" if recipe.control else "sparse"
     with progress_bar(recipe.steps, quiet=quiet or not accelerator.is_main_process) as bar:
-        bar.describe(f"{model.name} · {kind}")
+        bar.describe(f"{model.name} · {'dense control' if recipe.control else 'sparse'}")
 
         def report(rows: Rows, new: int) -> None:
             bar.advance(new)
