@@ -106,7 +106,7 @@ class _Stream:
     # Reading
 
     def _kept(self, circuit: int, rows: slice, readers: list[int], tokens: Tokens) -> Tensor:
-        """Sum over some rows of those that each reader keeps, [token, reader, d]; [token, 1, d] where all keep alike."""
+        """Sum over some rows of those that each reader keeps, [token, reader, d]; [token, 1, d] if all keep alike."""
         wanted = self.weights[circuit, readers, rows]
         if len(readers) > 1 and bool((wanted == wanted[:1]).all()):
             wanted = wanted[:1]

@@ -86,11 +86,9 @@ def evaluate(
                 rows += opened.numel()
                 empty += float((opened == 0).sum())
                 alive[layer] |= (opened.sum((0, 2)) > 0).cpu()
-        by_source[source] = {
-            "loss": float(torch.cat(losses).mean()),
-            "dense_loss": float(torch.cat(dense_losses).mean()),
-            "sequences": float(len(sequences)),
-        }
+        both = {"loss": losses, "dense_loss": dense_losses}
+        by_source[source] = {name: float(torch.cat(each).mean()) for name, each in both.items()}
+        by_source[source]["sequences"] = float(len(sequences))
     total = sum(source["sequences"] for source in by_source.values())
 
     def mean(name: str) -> float:
