@@ -10,11 +10,10 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 import headcount as hc
 from headcount.sparse.allocator import keep_freed_memory
-from headcount.sparse.checkpoint import Training
 from headcount.sparse.objective import bounds_of
 from headcount.sparse.text import Text
 from headcount.sparse.trainee import make_trainee
-from headcount.sparse.training import _step
+from headcount.sparse.training import Training, _step
 
 RECIPE = hc.Recipe(lora=16, batch=4, length=128, kl=0.5, tail=0.02, sharpness=2.0)
 
@@ -41,7 +40,7 @@ class TrainingBench:
         optimizer = torch.optim.AdamW(list(trainee.parameters.values()), lr=1e-4)
 
         def step() -> None:
-            loss = trainee.module(input_ids=self.ids, labels=self.ids, use_cache=False).loss
+            loss = trainee.model.hf(input_ids=self.ids, labels=self.ids, use_cache=False).loss
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(list(trainee.parameters.values()), 1.0)
@@ -55,7 +54,7 @@ class TrainingBench:
     def step_of(self, recipe: hc.Recipe) -> Callable[[], object]:
         trainee = make_trainee(self.load(), recipe)
         accelerator, text = Accelerator(cpu=True), Text(self.ids, {})
-        module = accelerator.prepare(trainee.module)
+        module = accelerator.prepare(trainee.model.hf)
         optimizer = torch.optim.AdamW(list(trainee.parameters.values()), lr=1e-4)
         training = Training(trainee.parameters, optimizer, bounds_of(recipe), [])
         return lambda: _step(trainee, module, text, recipe, training, accelerator, 0)

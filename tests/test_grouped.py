@@ -5,7 +5,7 @@ import torch
 from transformers import DynamicCache
 
 from families import FAMILIES, prompts, tiny
-from headcount.models.grouped import NAME, grouped_attention
+from headcount.models.attention import NAME, grouped_attention
 
 
 def two_steps(model, ids, mask):

@@ -7,18 +7,7 @@ import torch
 
 import headcount as hc
 from families import FAMILIES, prompts, tiny
-from headcount.models.gates import (
-    CLASSES,
-    Gates,
-    LogitGates,
-    LogProbGates,
-    add_gates,
-    counted,
-    drawn,
-    gated_weights,
-    gates_of,
-    mixed,
-)
+from headcount.models.gates import FORMS, Gates, add_gates, counted, drawn, gated_weights, gates_of, mixed
 
 GATED = [family for family in FAMILIES if family != "gptj"]
 
@@ -45,7 +34,7 @@ def test_open_gates_give_the_dense_model(family):
     assert (model.logits(ids) - plain).abs().max() > 0.1  # and hard ones do not
 
 
-@pytest.mark.parametrize("form", CLASSES)
+@pytest.mark.parametrize("form", FORMS)
 @torch.no_grad()
 def test_padding_changes_nothing(form):
     model = sparse("llama-gqa", form, start=-2.0 if form == "log-prob" else 0.5)
@@ -79,7 +68,7 @@ def test_a_row_whose_gates_are_all_shut_is_exactly_zero():
 def test_gates_apply_after_the_softmax_with_no_renormalisation():
     query, key, value = torch.randn(3, 1, 2, 4, 5).unbind(0)
     module = torch.nn.Module()
-    module.headcount_gates = LogProbGates(2, start=-1.2)
+    module.headcount_gates = Gates("log-prob", 2, start=-1.2)
     dense = (query @ key.mT / 5**0.5).masked_fill(~torch.ones(4, 4).tril().bool(), -torch.inf).softmax(-1)
     kept = dense * (dense > torch.tensor(-1.2).exp())
     weights = gated_weights(module, query, key, None)
@@ -91,7 +80,7 @@ def test_gates_apply_after_the_softmax_with_no_renormalisation():
 def test_the_two_forms_open_where_they_say():
     scores = torch.tensor([[[[2.0, -1.0, 0.5]]]])
     weights = scores.softmax(-1)
-    logit, log_prob = LogitGates(1, start=0.7, sharpness=3.0), LogProbGates(1, start=-1.0, sharpness=3.0)
+    logit, log_prob = Gates("logit", 1, start=0.7, sharpness=3.0), Gates("log-prob", 1, start=-1.0, sharpness=3.0)
     torch.testing.assert_close(logit.probability(scores, weights), (3 * (scores + 0.7)).sigmoid())
     torch.testing.assert_close(log_prob.probability(scores, weights), (3 * (weights.log() + 1.0)).sigmoid())
     assert logit.draw(logit.probability(scores, weights)).tolist() == [[[[1.0, 0.0, 1.0]]]]
@@ -103,7 +92,7 @@ def test_the_two_forms_open_where_they_say():
 @pytest.mark.parametrize("sharpness", [1.0, 2.0, 2.5])
 def test_every_sharpness_is_the_same_formula(sharpness):
     weights = torch.rand(1, 2, 3, 3, dtype=torch.float64)
-    gates = LogProbGates(2, start=-1.5, sharpness=sharpness).double()
+    gates = Gates("log-prob", 2, start=-1.5, sharpness=sharpness).double()
     torch.testing.assert_close(
         gates.probability(weights, weights), (sharpness * (weights.log() + 1.5)).sigmoid(), atol=1e-6, rtol=0
     )
@@ -112,21 +101,15 @@ def test_every_sharpness_is_the_same_formula(sharpness):
 class Enumerated(Gates):
     """Gates that take given values, one after the other, so that an expectation can be summed exactly."""
 
-    form_number = 2
-
     def __init__(self, form, noise):
-        super().__init__(1, start=-0.5)
-        self.form, self.noise = form, noise
-        self.mode = "noisy"
-
-    def probability(self, scores, weights):
-        return CLASSES[self.form].probability(self, scores, weights)
+        super().__init__(form, 1, start=-0.5)
+        self.noise, self.mode = noise, "noisy"
 
     def draw(self, p):
         return self.noise.to(p) + (p - p.detach())
 
 
-@pytest.mark.parametrize("form", CLASSES)
+@pytest.mark.parametrize("form", FORMS)
 def test_gradients_through_the_gates_are_those_of_the_expectation(form):
     """A query and two keys: four settings of the gates. The straight-through gradient, averaged over them with their
     probabilities, is the finite difference of the expected output."""
@@ -177,7 +160,7 @@ def test_gradients_through_the_gates_are_those_of_the_expectation(form):
 @pytest.mark.parametrize("gradient", ["expected", "relaxed"])
 def test_drawn_gates_are_open_as_often_as_they_should(gradient):
     torch.manual_seed(0)
-    gates = LogitGates(1, 0.0)
+    gates = Gates("logit", 1, 0.0)
     gates.mode, gates.gradient = "noisy", gradient
     logits = torch.tensor([-1.0, 0.3, 2.0]).repeat(40_000, 1).requires_grad_()
     p = logits.sigmoid()
@@ -234,7 +217,7 @@ def test_a_family_without_the_interface_is_refused_and_left_as_it_was():
 
 
 def test_a_fingerprint_tells_gates_of_another_form_or_sharpness_apart():
-    made = [sparse("gpt2", form, 0.0, sharpness) for form in CLASSES for sharpness in (1.0, 2.0)]
+    made = [sparse("gpt2", form, 0.0, sharpness) for form in FORMS for sharpness in (1.0, 2.0)]
     assert len({model.fingerprint for model in made}) == 4
 
 

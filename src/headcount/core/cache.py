@@ -47,8 +47,7 @@ class Entry:
     folder: Path
     label: str
     bytes: int
-    age: float
-    """Seconds since it was written."""
+    age: float  # seconds since it was written
 
 
 class Store:
@@ -64,10 +63,8 @@ class Store:
         """The result, if it is there and whole; a damaged one is removed, to be computed again."""
         place = self.folder / key
         if self.has(key):
-            try:
+            with suppress(HeadcountError):
                 return kind.load(place)
-            except HeadcountError:
-                pass
         shutil.rmtree(place, ignore_errors=True)
         return None
 

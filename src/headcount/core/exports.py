@@ -1,18 +1,16 @@
 """What results can be written as for other tools, by name: one file a format below `export/`, and one line here."""
 
 from collections.abc import Callable
+from typing import cast
 
 from .registry import Registry, resolve
 
-Exporter = Callable[..., str]
-"""(circuit, options) -> the text of a file."""
+Exporter = Callable[..., str]  # (circuit, options) -> the text of a file
 
 
-def _lazy(target: str) -> Exporter:
+def _own(name: str) -> Exporter:
     def export(*args: object, **options: object) -> str:
-        function = resolve(f"headcount.export.{target}")
-        assert callable(function)
-        return str(function(*args, **options))
+        return cast(Exporter, resolve(f"headcount.export.{name}:{name}"))(*args, **options)
 
     return export
 
@@ -22,8 +20,5 @@ def register_export(name: str, exporter: Exporter) -> None:
     EXPORTS.add(name, exporter)
 
 
-EXPORTS: Registry[Exporter] = Registry(
-    "export",
-    "headcount.exports",
-    {"mib": _lazy("mib:mib"), "graphml": _lazy("graphml:graphml"), "svg": _lazy("svg:svg")},
-)
+OWN = {name: _own(name) for name in ("mib", "graphml", "svg")}
+EXPORTS: Registry[Exporter] = Registry("export", "headcount.exports", OWN)

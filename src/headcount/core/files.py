@@ -11,8 +11,7 @@ from pathlib import Path
 from .errors import HeadcountError
 from .provenance import Facts
 
-TRIES = 5
-"""To put a folder in its place, while others remove it."""
+TRIES = 5  # to put a folder in its place, while others remove it
 
 
 def writable_folder(folder: Path) -> Path:
@@ -30,10 +29,8 @@ def writable_folder(folder: Path) -> Path:
 
 @contextmanager
 def write_folder(folder: Path) -> Iterator[Path]:
-    """Fill a folder that appears under its name only when the block has ended well.
-
-    Where another process has put the same one there meanwhile, that one stays.
-    """
+    """Fill a folder that appears under its name only when the block has ended well. Where another process has put the
+    same one there meanwhile, that one stays."""
     writable_folder(folder.parent)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:

@@ -1,10 +1,10 @@
 """A bar with an ETA, on stderr, for everything that takes longer than two seconds."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TimeElapsedColumn, TimeRemainingColumn
 
 
 class Bar:
@@ -34,24 +34,17 @@ def say(words: str) -> None:
     Console(stderr=True).print(words, style="dim", highlight=False, soft_wrap=True)
 
 
-@contextmanager
-def waiting(words: str) -> Iterator[None]:
+def waiting(words: str) -> AbstractContextManager[object]:
     """A spinner for work of unknown length."""
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
-    with console.status(words):
-        yield
+    return console.status(words) if console.is_terminal else nullcontext()
 
 
 @contextmanager
 def progress_bar(total: float, quiet: bool = False, lines: bool = False) -> Iterator[Bar]:
     """Where stderr is not a terminal no bar is drawn; with `lines`, what is being done is printed there instead."""
     console = Console(stderr=True)
-    columns = (
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=28),
-        TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
-    )  # fmt: skip
+    done = SpinnerColumn(), "{task.description}", BarColumn(bar_width=28), "{task.percentage:>3.0f} %"
+    columns = *done, TimeElapsedColumn(), "left:", TimeRemainingColumn()
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as progress:
         yield Bar(progress, total, console if lines and not quiet and not console.is_terminal else None)

@@ -6,8 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
 Facts = dict[str, Any]
-BASE = ("headcount", "torch", "transformers", "tokenizers", "numpy")
-"""What every number comes from."""
+BASE = ("headcount", "torch", "transformers", "tokenizers", "numpy")  # what every number comes from
 
 
 class Described(Protocol):

@@ -8,11 +8,12 @@ A package of anybody's declares an entry point, and the command line sees it:
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
 
-from .errors import HeadcountError, did_you_mean, in_short
+from .errors import HeadcountError, in_short, require_known
 
 T = TypeVar("T")
 
@@ -24,7 +25,6 @@ class Registry(Mapping[str, T], Generic[T]):
         """`kind`: what an entry point has to name; anything where it is None."""
         self.what, self.group, self._kind = what, group, kind
         self._own = dict(built_in)
-        self._plugins: dict[str, EntryPoint] | None = None
 
     def add(self, name: str, thing: T) -> T:
         self._own[name] = thing
@@ -32,8 +32,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def named(self, name: str) -> T:
         """The thing of a name, or an error with the nearest one."""
-        if name not in self:
-            raise HeadcountError(f"There is no {self.what} {name!r}.{did_you_mean(name, self)}")
+        require_known(name, self, self.what)
         return self[name]
 
     def sound(self) -> dict[str, T]:
@@ -46,23 +45,22 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         if name not in self._own:
-            self._own[name] = self._loaded(self.plugins()[name])
+            self._own[name] = self._loaded(self._plugins[name])
         return self._own[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._own or name in self.plugins()
+        return name in self._own or name in self._plugins
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*self._own, *self.plugins()]))
+        return iter(dict.fromkeys([*self._own, *self._plugins]))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
-    def plugins(self) -> dict[str, EntryPoint]:
+    @cached_property
+    def _plugins(self) -> dict[str, EntryPoint]:
         """What installed packages offer, looked up once and imported only when asked for."""
-        if self._plugins is None:
-            self._plugins = {point.name: point for point in entry_points(group=self.group)}
-        return self._plugins
+        return {point.name: point for point in entry_points(group=self.group)}
 
     def _loaded(self, point: EntryPoint) -> T:
         try:

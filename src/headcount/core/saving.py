@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -29,11 +29,9 @@ Floats = NDArray[np.float64]
 
 
 class Saved:
-    """A dataclass that can be saved into a folder and loaded again.
-
-    Fields that hold an array, or a dict of arrays, go to `FILE.safetensors`, all others to `FILE.json`; what is read is
-    checked against the types of the fields, to the leaves.
-    """
+    """A dataclass that can be saved into a folder and loaded again. Fields that hold an array, or a dict of arrays, go
+    to `FILE.safetensors`, all others to `FILE.json`; what is read is checked against the types of the fields, to the
+    leaves."""
 
     FILE: ClassVar[str]
 
@@ -111,9 +109,8 @@ class Tabled:
         return pandas.DataFrame(self.rows())
 
 
-def csv_text(rows: Sequence[Row], columns: Sequence[str] = ()) -> str:
-    """A table with the keys of its first row as header, unless columns are named; numbers to 6 digits, enough to plot
-    and stable to compare."""
+def csv_text(rows: Sequence[Mapping[str, Cell]], columns: Sequence[str] = ()) -> str:
+    """The keys of the first row as header, unless columns are named; numbers to 6 digits, stable to compare."""
     out = io.StringIO()
     writer = csv.DictWriter(out, fieldnames=list(columns or rows[0]), lineterminator="\n")
     writer.writeheader()

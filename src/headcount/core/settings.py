@@ -1,5 +1,4 @@
-"""Settings that are declared once, as typed classes: the checks of a TOML, the options of the command line and the
-schema for editors all come from them."""
+"""Settings, declared once as typed classes: a TOML's checks, the command's options and the schema come from them."""
 
 from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
@@ -55,21 +54,21 @@ def sentence(cls: type[BaseModel], error: ErrorDetails) -> str:
     """What was wanted of a key, and what came."""
     key = str(error["loc"][0]) if error["loc"] else ""
     field, came = cls.model_fields.get(key), error["input"]
+    hint = field.annotation if field else None
     match error["type"]:
         case "extra_forbidden":
             return f"unknown key {key!r}.{did_you_mean(key, cls.model_fields)}"
         case "missing":
             return f"{key} is missing."
         case "literal_error" if isinstance(came, str):
-            known = literals(field.annotation if field else None)
-            return f"{key} cannot be {came!r}.{did_you_mean(str(came), known)}"
+            return f"{key} cannot be {came!r}.{did_you_mean(came, literals(hint))}"
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
             return f"{key} must be {_range(field, error)}; this is {came}."
         case "value_error":
             words = str(error["ctx"]["error"]) if "ctx" in error else error["msg"]
             return f"{key} {words}" if key and not words[:1].isupper() else words
         case _:
-            return f"{key} must be {wanted(field.annotation if field else None)}; this is {came!r}."
+            return f"{key} must be {wanted(hint)}; this is {came!r}."
 
 
 def wanted(hint: object) -> str:

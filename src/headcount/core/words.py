@@ -2,8 +2,7 @@
 
 from typing import Literal, get_args
 
-Units = Literal["heads", "edges", "attention-edges"]
-"""What can be kept or removed."""
+Units = Literal["heads", "edges", "attention-edges"]  # what can be kept or removed
 Mode = Literal["keep", "mask"]
 ScoreOrder = Literal["absolute", "signed"]
 """Orders that come from scores: the largest effect first, of either sign; or the most helpful first."""
@@ -22,15 +21,12 @@ WrittenPositions = Literal["generated", "all"]
 Readers = Literal["kv-heads", "query-heads"]
 """Who reads keys and values: the model's KV heads, or every query head as if it had its own (as MIB counts)."""
 Grid = Literal["log", "linear", "quadratic", "all"]
-GateBase = Literal["plus", "ones"]
-"""The gates in which heads are ablated by role: G+ of the same fit, or all ones."""
+GateBase = Literal["plus", "ones"]  # the gates in which heads are ablated by role: G+ of the same fit, or all ones
 GateForm = Literal["logit", "log-prob"]
 GateGradient = Literal["expected", "relaxed"]
 Regulariser = Literal["linear", "log", "log-heads"]
-TokenChoice = Literal["first", "last", "mean", "surprisal"]
-"""Answer tokens at which heads are read."""
+TokenChoice = Literal["first", "last", "mean", "surprisal"]  # answer tokens at which heads are read
 
-UNITS: tuple[Units, ...] = get_args(Units)
 ROLES: tuple[Role, ...] = get_args(Role)
 SCORE_ORDERS: tuple[ScoreOrder, ...] = get_args(ScoreOrder)
 CHANCE_ORDERS: tuple[ChanceOrder, ...] = get_args(ChanceOrder)

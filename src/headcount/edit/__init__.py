@@ -7,12 +7,9 @@ through: see `heads` for reading and replacing, `fills` for what takes their pla
 
 from .cut import cut as cut
 from .cut import cut_heads as cut_heads
-from .cut import keep_mask as keep_mask
-from .cut import parse_head as parse_head
 from .fills import Fill as Fill
 from .fills import Filler as Filler
 from .fills import Filling as Filling
-from .fills import Side as Side
 from .fills import check_fill as check_fill
 from .fills import first_reached as first_reached
 from .fills import mean_head_values as mean_head_values
@@ -20,5 +17,5 @@ from .heads import Head as Head
 from .heads import head_name as head_name
 from .heads import head_values as head_values
 from .heads import mix_inputs as mix_inputs
+from .heads import push_heads as push_heads
 from .heads import visit_heads as visit_heads
-from .push import push_heads as push_heads

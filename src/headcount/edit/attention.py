@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..core.errors import HeadcountError
 from ..models import Model
-from ..models.attention import attending_by
+from ..models.attention import Mask, Mixed, attending_by
 from ..models.gates import gated_weights, mixed, no_interface
 
 NAME = "headcount_attention_edges"
@@ -24,20 +23,18 @@ def visit_attention(model: Model, visit: VisitAttention) -> Iterator[None]:
     layer_of = {id(module): layer for layer, module in enumerate(model.anatomy.attentions)}
     visited: set[int] = set()
 
-    def attention(
-        module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
-    ) -> tuple[Tensor, Tensor]:
-        weights = gated_weights(module, query, key, attention_mask, **options)
+    def mix(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Mask, **more: Any) -> Mixed:
+        weights = gated_weights(module, query, key, attention_mask, **more)
         visited.add(layer_of[id(module)])
         return visit(layer_of[id(module)], weights, value), weights
 
     try:
-        with attending_by(model, NAME, attention):
+        with attending_by(model, NAME, mix):
             yield
+        if len(visited) < model.n_layers:
+            raise ValueError(f"{len(visited)} of its layers asked for the function")
     except ValueError as error:
-        raise HeadcountError(no_interface(model, str(error))) from error
-    if len(visited) < model.n_layers:
-        raise HeadcountError(no_interface(model, f"{len(visited)} of its layers asked for the function"))
+        raise no_interface(model, error) from error
 
 
 @dataclass(frozen=True)

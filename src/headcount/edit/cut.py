@@ -38,11 +38,11 @@ def cut_heads(model: Model, keep: Tensor, filling: Filling, where: Tensor | Posi
             return None
         z = z.unflatten(0, (cuts, -1))
         kept = keep[:, layer].to(z.device if keep.dtype == torch.bool else z)[:, None, None, :, None]
-        if isinstance(where, Tensor):
-            kept = _kept_outside(where.to(z.device)[:, :, None, None], kept)
-        elif where != "all":
-            at_last = torch.arange(z.shape[2], device=z.device) == z.shape[2] - 1
-            kept = _kept_outside(at_last[:, None, None], kept)
+        if isinstance(where, Tensor) or where != "all":  # a head is left alone outside the positions of the cut
+            positions = torch.arange(z.shape[2], device=z.device)[None]
+            there = where.to(z.device) if isinstance(where, Tensor) else positions == z.shape[2] - 1
+            there = there[:, :, None, None]
+            kept = kept | ~there if kept.dtype == torch.bool else torch.where(there, kept, 1.0)
         if kept.dtype == torch.bool:
             mixed = torch.where(kept, z, filling.of(layer, z).to(z.device))
         elif filling.is_zero:
@@ -53,11 +53,6 @@ def cut_heads(model: Model, keep: Tensor, filling: Filling, where: Tensor | Posi
 
     with visit_heads(model, visit, touched):
         yield
-
-
-def _kept_outside(where: Tensor, kept: Tensor) -> Tensor:
-    """All of a head outside the positions of the cut."""
-    return kept | ~where if kept.dtype == torch.bool else torch.where(where, kept, 1.0)
 
 
 def parse_head(head: "Head | str") -> Head:
@@ -85,9 +80,14 @@ def keep_mask(model: Model, removed: "Iterable[Head | str]") -> Tensor:
 
 @contextmanager
 def cut(
-    model: Model, heads: "Iterable[Head | str]", fill: "str | Fill" = "zero", *, positions: Positions = "all",
-    other: Tensor | None = None, reference: Sequence[Example] = (),
-) -> Iterator[None]:  # fmt: skip
+    model: Model,
+    heads: "Iterable[Head | str]",
+    fill: "str | Fill" = "zero",
+    *,
+    positions: Positions = "all",
+    other: Tensor | None = None,
+    reference: Sequence[Example] = (),
+) -> Iterator[None]:
     """Remove heads from a model for experiments of your own, also around `model.hf.generate`.
 
     **Arguments:**
@@ -108,9 +108,7 @@ def cut(
     filling = Filling(scale=fill.scale)
     if fill.kind == "counterfactual":
         if other is None:
-            raise HeadcountError(
-                "The fill 'counterfactual' needs the token ids of the other prompts: cut(..., other=ids)."
-            )
+            raise HeadcountError(f"The fill '{fill}' needs the token ids of the other prompts: cut(..., other=ids).")
         filling = Filling(head_values(model, other.to(model.device)))
     elif fill.kind == "mean-global":
         if not reference:

@@ -7,8 +7,7 @@ writer (position embeddings, the bias of the attention's output) stays.
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +18,7 @@ from ..models import Model
 from ..models.wiring import Wiring
 from ..tasks.batches import Batch, batches
 from ..tasks.examples import Pair
-from .fills import Fill, first_reached
+from .fills import Fill, first_reached, mean_of_sums
 from .trace import Trace, Written, summed_heads, traced
 
 EDGE_FILLS = ("counterfactual", "mean", "mean-global", "zero")
@@ -41,44 +40,20 @@ class BaseRun:
     batch: Batch
     ids: Tensor
     last: Tensor
-    prefix: Any
-    attention_stream: list[Tensor]
-    """[token, d]."""
-    projected: list[tuple[Tensor, ...]]
-    """[row, position, feature]."""
+    prefix: DynamicCache | None
+    attention_stream: list[Tensor]  # [token, d]
+    projected: list[tuple[Tensor, ...]]  # [row, position, feature]
     mlp_stream: list[Tensor]
     final_stream: Tensor
-    written: Written
-    """In the base run."""
-    fill: Written
-    """What an edge outside the circuit carries; what was written, for counterfactual fill."""
-    input_change: Tensor
-    """What the embedding of the clean prompts writes more than the fill, [token, d]."""
-    uncut: Tensor
-    """Logits of the whole model on the clean prompts, [pair, vocabulary]."""
+    written: Written  # in the base run
+    fill: Written  # what an edge outside the circuit carries; what was written, for counterfactual fill
+    input_change: Tensor  # what the embedding of the clean prompts writes more than the fill, [token, d]
+    uncut: Tensor  # logits of the whole model on the clean prompts, [pair, vocabulary]
 
     @property
     def answers(self) -> Tensor:
         """Tokens that are unembedded."""
         return torch.arange(len(self.last), device=self.last.device) * self.ids.shape[1] + self.last
-
-    @classmethod
-    def of(
-        cls,
-        batch: Batch,
-        start: int,
-        prefix: DynamicCache | None,
-        base: Trace,
-        wiring: Wiring,
-        **rest: Written | Tensor,
-    ) -> "BaseRun":
-        return cls(
-            batch, batch.clean[:, start:], batch.last - start, prefix,
-            attention_stream=[stream.flatten(0, -2) for stream in base.attention_stream],
-            projected=base.projected,
-            mlp_stream=[stream.flatten(0, -2) for stream in base.mlp_stream],
-            final_stream=base.final_stream[0].flatten(0, -2), written=base.written(wiring), **rest,  # type: ignore[arg-type]
-        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -91,95 +66,85 @@ class EdgeFiller:
 
     @classmethod
     def prepare(
-        cls, model: Model, wiring: Wiring, fill: Fill | str, pairs: Sequence[Pair], reference: Sequence[Pair],
-        max_tokens: int,
-    ) -> "EdgeFiller":  # fmt: skip
-        fill = Fill.parse(fill)
+        cls, model: Model, wiring: Wiring, fill: str, pairs: Sequence[Pair], reference: Sequence[Pair], max_tokens: int
+    ) -> "EdgeFiller":
         check_cut(fill, "all")
-        if not fill.needs_reference:
-            return cls(fill)
+        filler = cls(Fill.parse(fill))
+        if not filler.fill.needs_reference:
+            return filler
         if not reference:
             raise HeadcountError(f"The fill {str(fill)!r} is a mean over prompts, and no reference prompts were given.")
-        longest = max(len(pair.clean) for pair in (*pairs, *reference))
-        return cls(fill, _means(model, wiring, reference, longest, fill.kind == "mean", max_tokens))
+        longest, by_position = max(len(pair.clean) for pair in (*pairs, *reference)), filler.fill.kind == "mean"
+        return replace(filler, means=_means(model, wiring, reference, longest, by_position, max_tokens))
 
     @property
     def is_counterfactual(self) -> bool:
         return self.fill.kind == "counterfactual"
 
     def base_run(self, model: Model, wiring: Wiring, batch: Batch) -> BaseRun:
-        return self._counterfactual(model, wiring, batch) if self.is_counterfactual else self._own(model, wiring, batch)
-
-    def _counterfactual(self, model: Model, wiring: Wiring, batch: Batch) -> BaseRun:
         start = first_reached(batch, self.fill, None)
         prefix = model.read_prefix(batch.clean[:, :start]) if start else None
-        last = batch.last - start
+        ids, last = batch.clean[:, start:], batch.last - start
 
-        def past() -> Any:
+        def past() -> DynamicCache | None:
             return None if prefix is None else model.repeated_prefix(prefix, 1)
 
-        with traced(model, wiring, last) as base:
-            model.run(batch.corrupt[:, start:], past())
-        with traced(model, wiring, last) as clean:
-            uncut = model.last_logits(batch.clean[:, start:], last, past())
-        change = clean.attention_stream[0] - base.attention_stream[0]
-        return BaseRun.of(
-            batch, start, prefix, base, wiring, fill=base.written(wiring), input_change=change.flatten(0, -2),
-            uncut=uncut,
-        )  # fmt: skip
-
-    def _own(self, model: Model, wiring: Wiring, batch: Batch) -> BaseRun:
-        with traced(model, wiring) as clean:
-            uncut = model.last_logits(batch.clean, batch.last)
-        written = clean.written(wiring)
-        fill = self._of(written, batch)
-        change = written - fill
-        streams = _without(model, wiring, clean, change)
-        with _every_reader_sees(wiring, streams), traced(model, wiring, batch.last) as base:
-            model.run(batch.clean)
-        return BaseRun.of(batch, 0, None, base, wiring, fill=fill, input_change=change.input, uncut=uncut)
+        with traced(model, wiring, last if self.is_counterfactual else None) as clean:
+            uncut = model.last_logits(ids, last, past())
+        if self.is_counterfactual:
+            with traced(model, wiring, last) as base:
+                model.run(batch.corrupt[:, start:], past())
+            written = fill = base.written(wiring)
+            input_change = (clean.attention_stream[0] - base.attention_stream[0]).flatten(0, -2)
+        else:
+            whole = clean.written(wiring)
+            fill = self._of(whole, batch)
+            change = whole - fill
+            streams = _without(model, wiring, clean, change)
+            with _every_reader_sees(wiring, streams), traced(model, wiring, last) as base:
+                model.run(ids)
+            written, input_change = base.written(wiring), change.input
+        seen = (base.attention_stream, base.mlp_stream, base.final_stream)
+        attention, mlp, (final,) = ([stream.flatten(0, -2) for stream in each] for each in seen)
+        caught = (attention, base.projected, mlp, final, written)
+        return BaseRun(batch, ids, last, prefix, *caught, fill, input_change, uncut)
 
     def _of(self, written: Written, batch: Batch) -> Written:
         """The fill of every token of a batch."""
         if self.means is None:
             return Written.of_parts([torch.zeros_like(part) for part in written.parts()])
-        positions = batch.clean.shape[1]
         filled = []
-        for mean, part in zip(self.means.parts(), written.parts(), strict=True):
-            by_position = mean[:positions] if len(mean) > 1 else mean.expand(positions, *mean.shape[1:])
-            filled.append(by_position.repeat(len(batch), *[1] * (part.dim() - 1)))
+        for mean in self.means.parts():
+            by_position = mean[: batch.length] if len(mean) > 1 else mean.expand(batch.length, *mean.shape[1:])
+            filled.append(by_position.repeat(len(batch), *[1] * (mean.dim() - 1)))
         return Written.of_parts(filled)
 
 
-def _without(model: Model, wiring: Wiring, clean: Trace, change: Written) -> list[Tensor]:
+def _without(model: Model, wiring: Wiring, clean: Trace, change: Written) -> Iterator[Tensor]:
     """The streams before each attention, each MLP and the final norm, less what writers wrote more than the fill."""
     total = change.input
-    streams = []
-    for index in range(len(wiring.layers)):
+    for index, (attention, mlp) in enumerate(zip(clean.attention_stream, clean.mlp_stream, strict=True)):
         heads = summed_heads(model, wiring, index, change.heads[index])
-        before_mlp = total if wiring.graph.parallel else total + heads
-        for stream, less in ((clean.attention_stream[index], total), (clean.mlp_stream[index], before_mlp)):
-            streams.append(stream - less.view_as(stream))
+        yield attention - total.view_as(attention)
+        yield mlp - (total if wiring.graph.parallel else total + heads).view_as(mlp)
         total = total + heads + change.mlps[index]
-    return [*streams, clean.final_stream[0] - total.view_as(clean.final_stream[0])]
+    yield clean.final_stream[0] - total.view_as(clean.final_stream[0])
 
 
 @contextmanager
-def _every_reader_sees(wiring: Wiring, streams: list[Tensor]) -> Iterator[None]:
+def _every_reader_sees(wiring: Wiring, streams: Iterator[Tensor]) -> Iterator[None]:
     """Streams in the place of the model's own, in the order of `_without`."""
-    left = iter(streams)
     with ExitStack() as stack:
 
-        def sees(module: nn.Module, stream: Tensor) -> None:
-            hook = module.register_forward_pre_hook(lambda module, args: (stream.view_as(args[0]), *args[1:]))
-            stack.callback(hook.remove)
+        def see(stream: Tensor, *modules: nn.Module) -> None:
+            for module in modules:
+                hook = module.register_forward_pre_hook(lambda module, args: (stream.view_as(args[0]), *args[1:]))
+                stack.enter_context(hook)
 
         for layer in wiring.layers:
-            stream = next(left)
-            for module in (layer.attention_norm.module,) if layer.attention_norm else layer.modules:
-                sees(module, stream)
-            sees(layer.mlp_norm.module if layer.mlp_norm else layer.mlp_in, next(left))
-        sees(wiring.final_norm.module, next(left))
+            see(next(streams), *([layer.attention_norm.module] if layer.attention_norm else layer.modules))
+            see(next(streams), layer.mlp_norm.module if layer.mlp_norm else layer.mlp_in)
+        see(next(streams), wiring.final_norm.module)
         yield
 
 
@@ -187,26 +152,17 @@ def _every_reader_sees(wiring: Wiring, streams: list[Tensor]) -> Iterator[None]:
 def _means(
     model: Model, wiring: Wiring, pairs: Sequence[Pair], length: int, by_position: bool, max_tokens: int
 ) -> Written:
-    """Means over prompts at each position (counted from the start), or over all real positions together.
-
-    A position that no reference prompt reaches gets the mean over all positions.
-    """
+    """As `mean_head_values`, over everything that is written."""
     sums: list[Tensor] = []
     count = torch.zeros(length, dtype=torch.float64)
     for _, batch in batches(pairs, model.device, max_tokens):
         with wiring.readied(), traced(model, wiring) as trace:
             model.run(batch.clean)
-        real = torch.arange(batch.length, device=model.device) <= batch.last[:, None]
+        real = batch.real()
         count[: batch.length] += real.sum(0).cpu()
         for place, part in enumerate(trace.written(wiring).parts()):
             found = (part.double() * real.flatten().view(-1, *[1] * (part.dim() - 1))).unflatten(0, real.shape).sum(0)
             if place == len(sums):
                 sums.append(found.new_zeros(length, *found.shape[1:]))
             sums[place][: batch.length] += found
-    dtype = model.hf.dtype
-    means = []
-    for total in sums:
-        ones = count.to(total.device).view(-1, *[1] * (total.dim() - 1))
-        overall = total.sum(0, keepdim=True) / ones.sum()
-        means.append((torch.where(ones > 0, total / ones.clamp(min=1), overall) if by_position else overall).to(dtype))
-    return Written.of_parts(means)
+    return Written.of_parts([mean_of_sums(total, count, by_position).to(model.hf.dtype) for total in sums])

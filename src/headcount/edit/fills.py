@@ -4,7 +4,8 @@
 import math
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from ..core.errors import HeadcountError
 from ..models import Model
 from ..tasks.batches import Batch, batches, collate
-from ..tasks.examples import Example, Pair, pairs_only
+from ..tasks.examples import Example, pairs_only
 from .heads import head_values
 
 Side = Literal["clean", "corrupt"]
@@ -22,8 +23,7 @@ Side = Literal["clean", "corrupt"]
 
 @dataclass(frozen=True)
 class Fill:
-    """What a removed head carries. Write it as text: `zero`, `mean`, `mean-global`, `counterfactual`, `resample`,
-    `scale(0.1)`."""
+    """What a removed head carries: `zero`, `mean`, `mean-global`, `counterfactual`, `resample`, `scale(0.1)`."""
 
     kind: str
     scale: float = 0.0
@@ -36,12 +36,9 @@ class Fill:
             return text
         text = str(text)
         if found := re.fullmatch(r"scale\((.+)\)", text):
-            try:
-                share = float(found[1])
-            except ValueError:
-                share = math.nan
-            if math.isfinite(share):
-                return cls("scale", share)
+            with suppress(ValueError):
+                if math.isfinite(share := float(found[1])):
+                    return cls("scale", share)
         elif text in cls.KINDS:
             return cls(text)
         raise HeadcountError(f"There is no fill {text!r}. Known: {', '.join(cls.KINDS)}, for example scale(0.1).")
@@ -80,15 +77,14 @@ class Filling:
 
     def by_row(self) -> "Filling":
         """The same for a batch in which every row is a cut of its own."""
-        if self.values is None:
-            return self
-        return replace(self, values=tuple(v.unsqueeze(1) if v.dim() == 4 else v for v in self.values))
+        return self._each(lambda v: v.unsqueeze(1) if v.dim() == 4 else v)
 
     def from_position(self, start: int) -> "Filling":
         """The same for a run that begins at a later position."""
-        if self.values is None or start == 0:
-            return self
-        return replace(self, values=tuple(v[..., start:, :, :] if v.shape[-3] > 1 else v for v in self.values))
+        return self._each(lambda v: v[..., start:, :, :] if v.shape[-3] > 1 else v)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Filling":
+        return self if self.values is None else replace(self, values=tuple(map(change, self.values)))
 
 
 @dataclass(frozen=True)
@@ -96,19 +92,24 @@ class Filler:
     """Makes the filling of each batch: runs the donor prompts, or looks up the means."""
 
     fill: Fill
-    side: Side = "clean"
-    """The prompts that the cut model runs on; `counterfactual` fills from the other side."""
-    examples: Sequence[Example] = ()
-    """All examples of the measurement, from which `resample` draws donors."""
+    side: Side = "clean"  # the prompts that the cut model runs on; `counterfactual` fills from the other side
+    examples: Sequence[Example] = ()  # all examples of the measurement, from which `resample` draws donors
     means: tuple[Tensor, ...] | None = field(default=None, repr=False)
     """One tensor a layer: [position, head, head size], or [1, head, head size] for the mean over positions too."""
     seed: int = 0
 
     @classmethod
     def prepare(
-        cls, model: Model, fill: "Fill | str", *, examples: Sequence[Example], reference: Sequence[Example],
-        side: Side = "clean", seed: int = 0, max_tokens: int = 2048,
-    ) -> "Filler":  # fmt: skip
+        cls,
+        model: Model,
+        fill: "Fill | str",
+        *,
+        examples: Sequence[Example],
+        reference: Sequence[Example],
+        side: Side = "clean",
+        seed: int = 0,
+        max_tokens: int = 2048,
+    ) -> "Filler":
         """`reference`: the prompts that `mean` averages over (the train split, when a curve is measured on test)."""
         fill = check_fill(fill, examples)
         means = None
@@ -134,53 +135,51 @@ class Filler:
         return replace(self, side="corrupt" if self.side == "clean" else "clean")
 
     def _donors(self, indices: Sequence[int], batch: Batch) -> Tensor:
-        """For each pair another prompt of the same length from the same side, chosen at random; where there is none,
-        the pair's own counterfactual."""
+        """For each pair another prompt of its length and side, at random; if there is none, its counterfactual."""
         pairs = pairs_only(self.examples, "The fill resample")
         donors = []
         for index in indices:
             own = pairs[index]
             others = [p for i, p in enumerate(pairs) if i != index and len(p.clean) == len(own.clean)]
-            chosen = random.Random(f"{self.seed} {index}").choice(others) if others else None
-            donors.append(Pair(own.corrupt, own.clean, own.answers, own.wrongs) if chosen is None else chosen)
-        turned = collate(donors, batch.clean.device)
-        ids = turned.clean if self.side == "clean" else turned.corrupt
+            others = others or [replace(own, clean=own.corrupt, corrupt=own.clean)]
+            donors.append(random.Random(f"{self.seed} {index}").choice(others))
+        chosen = collate(donors, batch.clean.device)
+        ids = chosen.clean if self.side == "clean" else chosen.corrupt
         return nn.functional.pad(ids, (0, batch.length - ids.shape[1]))
 
 
 def mean_head_values(
     model: Model, examples: Sequence[Example], length: int, side: Side, by_position: bool, max_tokens: int = 2048
 ) -> tuple[Tensor, ...]:
-    """Mean of z over prompts: for each position (counted from the start), or over all real positions together.
-
-    A position that no reference prompt reaches gets the mean over all positions.
-    """
+    """Mean of z over prompts: for each position (counted from the start), or over all real positions together. A
+    position that no reference prompt reaches gets the mean over all positions."""
     sums: list[Tensor] = []
-    count = torch.zeros(length, 1, 1, dtype=torch.float64)
+    count = torch.zeros(length, dtype=torch.float64)
     for _, batch in batches(examples, model.device, max_tokens):
         values = head_values(model, batch.clean if side == "clean" else batch.corrupt)
         real = batch.real()
-        count[: batch.length] += real.sum(0).cpu()[:, None, None]
+        count[: batch.length] += real.sum(0).cpu()
         for layer, z in enumerate(values):
             if layer == len(sums):
                 sums.append(torch.zeros(length, *z.shape[2:], dtype=torch.float64))
             wide = torch.promote_types(z.dtype, torch.float32)
             total = torch.where(real.to(z.device)[..., None, None], z, 0).sum(0, dtype=wide)
             sums[layer][: batch.length] += total.cpu().double()
-    means = []
-    for total in sums:
-        overall = total.sum(0, keepdim=True) / count.sum()
-        mean = torch.where(count > 0, total / count.clamp(min=1), overall) if by_position else overall
-        means.append(mean.to(device=model.device, dtype=values[0].dtype))
-    return tuple(means)
+    dtype = values[0].dtype
+    return tuple(mean_of_sums(total, count, by_position).to(device=model.device, dtype=dtype) for total in sums)
+
+
+def mean_of_sums(total: Tensor, count: Tensor, by_position: bool) -> Tensor:
+    """Sums over so many prompts as means: at each position, [position, …], or over all together, [1, …]."""
+    ones = count.to(total.device).view(-1, *[1] * (total.dim() - 1))
+    overall = total.sum(0, keepdim=True) / ones.sum()
+    return torch.where(ones > 0, total / ones.clamp(min=1), overall) if by_position else overall
 
 
 def first_reached(batch: Batch, fill: Fill, where: Tensor | None) -> int:
-    """The first position at which any cut of these pairs can change anything.
-
-    Before the first token in which the two prompts of a pair differ, every head carries the same in both runs, so a
-    counterfactual fill changes nothing there, and what comes before never depends on what comes after.
-    """
+    """The first position at which any cut of these pairs can change anything. Before the first token in which the two
+    prompts of a pair differ, every head carries the same in both runs, so a counterfactual fill changes nothing there,
+    and what comes before never depends on what comes after."""
     reached = torch.ones_like(batch.clean, dtype=torch.bool) if where is None else where
     if fill.kind == "counterfactual":
         reached = reached & (batch.clean != batch.corrupt).int().cummax(1).values.bool()

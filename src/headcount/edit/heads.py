@@ -1,14 +1,17 @@
-"""Reading and replacing what heads carry."""
+"""Reading and replacing what heads carry, and adding to it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
+from ..core.words import WrittenPositions
 from ..models import Model
 
 Head = tuple[int, int]
+Visit = Callable[[int, Tensor], Tensor | None]
 
 
 def head_name(head: Head) -> str:
@@ -17,25 +20,19 @@ def head_name(head: Head) -> str:
 
 
 @contextmanager
-def visit_heads(
-    model: Model, visit: Callable[[int, Tensor], Tensor | None], layers: Iterable[int] | None = None
-) -> Iterator[None]:
-    """Call `visit(layer, z)` before each output projection, z being [batch, position, head, head size].
-
-    What it returns takes z's place; None leaves it alone. The hooks are gone after the block, however it ends.
-    """
+def visit_heads(model: Model, visit: Visit, layers: Iterable[int] | None = None) -> Iterator[None]:
+    """Call `visit(layer, z)` before each output projection, z being [batch, position, head, head size]. What it returns
+    takes z's place; None leaves it alone. The hooks are gone after the block, however it ends."""
     shape = (model.n_heads, model.anatomy.head_size)
 
-    def hook_of(layer: int) -> Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor, ...] | None]:
-        def hook(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
-            changed = visit(layer, args[0].unflatten(-1, shape))
-            return None if changed is None else (changed.flatten(-2), *args[1:])
-
-        return hook
+    def hook(layer: int, module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+        changed = visit(layer, args[0].unflatten(-1, shape))
+        return None if changed is None else (changed.flatten(-2), *args[1:])
 
     with ExitStack() as stack:
         for layer in range(model.n_layers) if layers is None else layers:
-            stack.callback(model.anatomy.out_projections[layer].register_forward_pre_hook(hook_of(layer)).remove)
+            projection = model.anatomy.out_projections[layer]
+            stack.enter_context(projection.register_forward_pre_hook(partial(hook, layer)))
         yield
 
 
@@ -49,14 +46,29 @@ def head_values(model: Model, ids: Tensor) -> tuple[Tensor, ...]:
 
 @contextmanager
 def mix_inputs(model: Model, start: Tensor, end: Tensor, shares: Sequence[float]) -> Iterator[None]:
-    """Token embeddings on the line between two prompts, e(start) + share · (e(end) - e(start)): the batch once for each
-    share."""
+    """Token embeddings on the line between two prompts, e(start) + share · (e(end) - e(start)), once for each share."""
     embedding: nn.Module = model.hf.get_input_embeddings()
     with torch.no_grad():
         ends = embedding(start), embedding(end)
         mixed = torch.cat([torch.lerp(*ends, share) for share in shares])
-    handle = embedding.register_forward_hook(lambda module, args, output: mixed)
-    try:
+    with embedding.register_forward_hook(lambda module, args, output: mixed):
         yield
-    finally:
-        handle.remove()
+
+
+@contextmanager
+def push_heads(model: Model, vectors: Tensor, positions: WrittenPositions = "generated") -> Iterator[None]:
+    """Add `vectors` [push, layer, head, head size] to what heads carry while the block lasts, z <- z + v, as
+    inference-time intervention does (Li et al. 2023, arXiv 2306.03341): the opposite of a cut, to see whether more of
+    it helps. It applies everywhere, or from the last prompt token on. With several pushes, the rows of the batch are
+    the same prompts once for each of them."""
+    touched = [layer for layer in range(model.n_layers) if bool(vectors[:, layer].any())]
+
+    def visit(layer: int, z: Tensor) -> Tensor:
+        added = vectors[:, layer].to(z)[:, None, None]
+        if positions == "generated":
+            at_last = torch.arange(z.shape[1], device=z.device) == z.shape[1] - 1
+            added = added * at_last[:, None, None]
+        return torch.add(z.unflatten(0, (len(vectors), -1)), added).flatten(0, 1)
+
+    with visit_heads(model, visit, touched):
+        yield

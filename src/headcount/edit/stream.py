@@ -9,6 +9,7 @@ logits are read at the answers alone.
 import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from .trace import write_heads
 SEEN_BYTES = 2**24
 """What the readers of a layer see is held for as many tokens at a time as fit into this: small enough for a CPU's
 cache, and for the allocator to use the same memory again and again."""
+Tokens = slice | Tensor
 
 
 @contextmanager
@@ -37,8 +39,8 @@ def only_kept_edges(
     stream = _Stream(model, wiring, base, keep, room)
     with ExitStack() as stack:
 
-        def instead(module: nn.Module, forward: Callable[..., Any]) -> None:
-            stack.enter_context(stand_in(module, forward))
+        def instead(module: nn.Module, forward: Callable[..., Any], *given: Any) -> None:
+            stack.enter_context(stand_in(module, partial(forward, *given)))
 
         for index, layer in enumerate(wiring.layers):
             # Norms are applied to what each reader sees, not to the model's own stream.
@@ -47,55 +49,64 @@ def only_kept_edges(
                     instead(norm.module, first_argument)
             if stream.attention_readers(index):
                 for module in layer.modules:
-                    instead(module, stream.project(index, module))
+                    instead(module, stream.project, index, module)
                 projection = model.anatomy.out_projections[index]
-                instead(projection, stream.write_heads(index, projection.forward))
+                instead(projection, stream.write_heads, index, projection.forward)
+            else:  # no head of the layer is in a circuit: they write what they do in the base run
+                stream.write_changes(index, base.written.heads[index].expand(stream.copies, -1, -1, -1))
+                instead(layer.attention, _no_attention)
+            if stream.reads_mlp[index]:
+                stack.enter_context(layer.mlp_in.register_forward_pre_hook(partial(stream.read_mlp, index)))
+                stack.enter_context(layer.mlp_out.register_forward_hook(partial(stream.write_mlp, index)))
             else:
-                instead(layer.attention, stream.leave_out_attention(index))
-            if stream.reads_mlp(index):
-                stack.callback(layer.mlp_in.register_forward_pre_hook(stream.read_mlp(index)).remove)
-                stack.callback(layer.mlp_out.register_forward_hook(stream.write_mlp(index)).remove)
-            else:
-                stream.leave_out_mlp(index)
+                written = base.written.mlps[index][stream.mlp_tokens[index]]
+                stream.write_mlp_change(index, written.repeat(stream.copies, 1))
                 for module in {layer.mlp_in, layer.mlp_out}:
                     instead(module, first_argument)
         instead(wiring.final_norm.module, stream.read_final)
         yield
 
 
+def _no_attention(*args: Any, **kwargs: Any) -> Any:
+    return (args[0] if args else kwargs["hidden_states"]), None
+
+
 class _Stream:
     def __init__(self, model: Model, wiring: Wiring, base: BaseRun, keep: Tensor, room: Tensor | None) -> None:
         self.model, self.wiring, self.base, self.graph = model, wiring, base, wiring.graph
-        self.copies = len(keep)
+        self.copies, layers = len(keep), range(self.graph.n_layers)
         union = keep.any(0)
-        self.active = union.any(0).tolist()
-        """Readers with a kept edge in any of the circuits."""
-        self.everywhere = _writers_read_everywhere(self.graph, union.numpy())
+        self.active = union.any(0).tolist()  # readers with a kept edge in any of the circuits
+        self.reads_mlp = [self.active[self.graph.reader_of(layer, None)] for layer in layers]
+        # Where the heads and the MLP of each layer are computed.
+        everywhere = _writers_read_everywhere(self.graph, union.numpy())[1:].reshape(len(layers), -1)
+        self.heads_tokens = [self._tokens(bool(layer[:-1].any())) for layer in everywhere]
+        self.mlp_tokens = [self._tokens(bool(layer[-1])) for layer in everywhere]
         read = union.any(1)
-        self.row = (read.cumsum(0) * read).tolist()
-        """Where a writer's row is; 0 where nobody reads it."""
+        self.row = (read.cumsum(0) * read).tolist()  # where a writer's row is; 0 where nobody reads it
+        # How many rows come before a writer's. Row 0 is the fill, as if it were a writer that everybody keeps.
         self.rows_before = [1, *(1 + read.cumsum(0)).tolist()]
-        """How many rows come before a writer's. Row 0 is the fill, as if it were a writer that everybody keeps."""
         tokens, width = base.input_change.shape
         shape = (self.rows_before[-1], self.copies, tokens, width)
+        # [row, circuit, token, d]
         self.more = base.input_change.new_empty(shape) if room is None else room[: math.prod(shape)].view(shape)
-        """[row, circuit, token, d]."""
         if read[0]:
             self.more[1] = base.input_change
         weights = keep[:, read].to(base.input_change)
         weights = torch.cat([weights.new_ones(self.copies, 1, weights.shape[2]), weights], dim=1)
-        self.weights = weights.transpose(1, 2).contiguous()
-        """[circuit, reader, row]."""
+        self.weights = weights.transpose(1, 2).contiguous()  # [circuit, reader, row]
+        # Of the layer at hand, until each module has been asked for its own.
         self.projected: dict[nn.Module, Tensor] = {}
-        """Of the layer at hand, until each module has been asked for its own."""
+        # What the MLP of the layer at hand sees of the writers before its attention, [circuit, token, d].
         self.begun: Tensor | None = None
-        """What the MLP of the layer at hand sees of the writers before its attention, [circuit, token, d]."""
+
+    def _tokens(self, everywhere: bool) -> Tokens:
+        return slice(None) if everywhere else self.base.answers
 
     # Reading
 
-    def _kept(self, circuit: int, rows: slice, readers: list[int], tokens: "Tokens") -> Tensor:
-        """Sum over some rows of those that each reader keeps, [token, reader, d]; one for all readers where they keep
-        the same."""
+    def _kept(self, circuit: int, rows: slice, readers: list[int], tokens: Tokens) -> Tensor:
+        """Sum over some rows of those that each reader keeps, [token, reader, d]; [token, 1, d] if all keep alike."""
         wanted = self.weights[circuit, readers, rows]
         if len(readers) > 1 and bool((wanted == wanted[:1]).all()):
             wanted = wanted[:1]
@@ -103,81 +114,65 @@ class _Stream:
         # Token by token, which a CPU does faster than one product with all tokens side by side.
         return torch.bmm(wanted.expand(len(more), -1, -1), more)
 
-    def _blocks(self, readers: int, everywhere: bool) -> Iterator[tuple[int, "Tokens"]]:
+    def _blocks(self, readers: int, tokens: Tokens) -> Iterator[tuple[int, Tokens]]:
         """(circuit, some of its tokens), few enough for what the readers see there to be held at once."""
         at_once = max(SEEN_BYTES // (readers * self.wiring.width * self.more.element_size()), 1)
-        for circuit in range(self.copies):
-            if everywhere:
-                for first in range(0, self.more.shape[2], at_once):
-                    yield circuit, slice(first, first + at_once)
-            else:
-                for some in self.base.answers.split(at_once):
-                    yield circuit, some
+        blocks: list[Tokens] = [slice(first, first + at_once) for first in range(0, self.more.shape[2], at_once)]
+        if isinstance(tokens, Tensor):
+            blocks = [*tokens.split(at_once)]
+        return ((circuit, block) for circuit in range(self.copies) for block in blocks)
 
     def attention_readers(self, layer: int) -> list[int]:
         first, last = self.graph.reader_of(layer, "q"), self.graph.reader_of(layer, None)
         return [reader for reader in range(first, last) if self.active[reader]]
 
-    def project(self, index: int, module: nn.Module) -> Callable[..., Tensor]:
+    def project(self, index: int, module: nn.Module, *args: Any, **kwargs: Any) -> Tensor:
         """In the place of a projection: each head's rows from its own stream, those of other heads as in the base run.
         The first of a layer's modules to be called does the work for all."""
-
-        def forward(*args: Any, **kwargs: Any) -> Tensor:
-            if module not in self.projected:
-                self._project_all(index)
-            return self.projected.pop(module)
-
-        return forward
+        if module not in self.projected:
+            self._project_all(index)
+        return self.projected.pop(module)
 
     def _project_all(self, index: int) -> None:
-        layer, width = self.wiring.layers[index], self.wiring.width
+        layer, answers = self.wiring.layers[index], self.base.answers
         self.more[0] = self.base.attention_stream[index]
         results = [output.repeat(self.copies, 1, 1) for output in self.base.projected[index]]
         projections = _Projections(layer, self.graph, index, results, self.copies)
         rows = slice(0, self.rows_before[self.graph.writers_before(index)])
         readers, first_key = self.attention_readers(index), self.graph.reader_of(index, "k")
         # Queries matter where their heads are read, keys and values everywhere.
-        groups = [(readers, True)]
-        if not self._heads_everywhere(index):
-            groups = [([r for r in readers if r < first_key], False), ([r for r in readers if r >= first_key], True)]
-        for some, everywhere in groups:
+        groups: list[tuple[list[int], Tokens]] = [(readers, slice(None))]
+        if isinstance(self.heads_tokens[index], Tensor):
+            queries, others = [r for r in readers if r < first_key], [r for r in readers if r >= first_key]
+            groups = [(queries, answers), (others, slice(None))]
+        for some, where in groups:
             if not some:
                 continue
             # The layer's MLP reads the same writers and a few more: its sum begins here.
-            begins = everywhere and self.reads_mlp(index) and self._mlp_everywhere(index)
+            begins = self.reads_mlp[index] and isinstance(where, slice) and isinstance(self.mlp_tokens[index], slice)
             mlp = [self.graph.reader_of(index, None)] if begins else []
             if mlp and self.begun is None:
-                self.begun = self.more.new_empty(self.copies, self.more.shape[2], width)
-            for circuit, tokens in self._blocks(len(some) + len(mlp), everywhere):
+                self.begun = torch.empty_like(self.more[0])
+            for circuit, tokens in self._blocks(len(some) + len(mlp), where):
                 seen = self._kept(circuit, rows, some + mlp, tokens)
                 if mlp and self.begun is not None:
                     self.begun[circuit, tokens] = seen[:, -1]
                 projections.fill(circuit, tokens, some, seen)
         self.projected |= zip(layer.modules, results, strict=True)
 
-    def reads_mlp(self, index: int) -> bool:
-        return bool(self.active[self.graph.reader_of(index, None)])
-
-    def read_mlp(self, index: int) -> Any:
-        norm, everywhere = self.wiring.layers[index].mlp_norm, self._mlp_everywhere(index)
-        reader, stream = [self.graph.reader_of(index, None)], self.base.mlp_stream[index]
-        last = self.rows_before[self.graph.writers_before(index, mlp=True)]
-
-        def hook(module: nn.Module, args: Any) -> Any:
-            self.stream_shape = args[0].shape  # OPT runs its MLPs on rows and positions in one dimension
-            rows = slice(0, last)
-            if self.begun is None:
-                self.more[0] = stream
-            else:
-                rows = slice(self.rows_before[self.graph.writers_before(index)], last)
-            parts = [self._kept(c, rows, reader, tokens)[:, 0] for c, tokens in self._blocks(1, everywhere)]
-            seen = torch.cat(parts)[None]
-            if self.begun is not None:
-                begun = self.begun + (stream - self.base.attention_stream[index])
-                seen, self.begun = seen + begun.flatten(0, 1), None
-            return (seen if norm is None else norm.own(seen), *args[1:])
-
-        return hook
+    def read_mlp(self, index: int, module: nn.Module, args: Any) -> Any:
+        """What the MLP sees, in a hook before it."""
+        self.stream_shape = args[0].shape  # OPT runs its MLPs on rows and positions in one dimension
+        norm, stream = self.wiring.layers[index].mlp_norm, self.base.mlp_stream[index]
+        first, last = (self.rows_before[self.graph.writers_before(index, mlp=mlp)] for mlp in (False, True))
+        if self.begun is None:
+            self.more[0], first = stream, 0
+        reader, blocks = [self.graph.reader_of(index, None)], self._blocks(1, self.mlp_tokens[index])
+        seen = torch.cat([self._kept(c, slice(first, last), reader, tokens)[:, 0] for c, tokens in blocks])[None]
+        if self.begun is not None:
+            begun = self.begun + (stream - self.base.attention_stream[index])
+            seen, self.begun = seen + begun.flatten(0, 1), None
+        return (seen if norm is None else norm.own(seen), *args[1:])
 
     def read_final(self, x: Tensor) -> Tensor:
         """In the place of the final norm: that of what the logits see at the answer, at every position of a row."""
@@ -188,31 +183,18 @@ class _Stream:
 
     # Writing
 
-    def leave_out_attention(self, index: int) -> Callable[..., Any]:
-        """In the place of an attention none of whose heads is in a circuit: they write what they do in the base run."""
-        self._write_heads(index, self.base.written.heads[index].expand(self.copies, -1, -1, -1))
-
-        def forward(*args: Any, **kwargs: Any) -> Any:
-            return (args[0] if args else kwargs["hidden_states"]), None
-
-        return forward
-
-    def write_heads(self, index: int, own: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def write_heads(self, index: int, own: Callable[..., Tensor], z: Tensor) -> Tensor:
         """In the place of the output projection, whose sum nobody needs."""
         norm = self.wiring.layers[index].heads_norm
+        values = z.flatten(0, 1).unflatten(-1, (self.graph.n_heads, -1)).unflatten(0, (self.copies, -1))
+        if norm is not None:
+            values = values / norm.scale(own(z).flatten(0, 1)).view(*values.shape[:2], 1, 1)
+        self.write_changes(index, values)
+        return z.new_zeros(()).expand(*z.shape[:-1], self.wiring.width)
 
-        def forward(z: Tensor) -> Tensor:
-            values = z.flatten(0, 1).unflatten(-1, (self.graph.n_heads, -1)).unflatten(0, (self.copies, -1))
-            if norm is not None:
-                values = values / norm.scale(own(z).flatten(0, 1)).view(*values.shape[:2], 1, 1)
-            self._write_heads(index, values)
-            return z.new_zeros(()).expand(*z.shape[:-1], self.wiring.width)
-
-        return forward
-
-    def _write_heads(self, index: int, values: Tensor) -> None:
+    def write_changes(self, index: int, values: Tensor) -> None:
         """What each head that is read writes more than the fill; `values` is [circuit, token, head, head size]."""
-        first, tokens = self.graph.writers_before(index), self._tokens(self._heads_everywhere(index))
+        first, tokens = self.graph.writers_before(index), self.heads_tokens[index]
         heads = [head for head in range(self.graph.n_heads) if self.row[first + head]]
         if not heads:
             return
@@ -221,46 +203,22 @@ class _Stream:
             change = change[:, :, heads]
         rows = self.more[self.row[first + heads[0]] : self.row[first + heads[-1]] + 1]
         wrote = rows if isinstance(tokens, slice) else rows[:, :, tokens]
-        write_heads(
-            self.model, self.wiring, index, change.flatten(0, 1), heads, wrote.view(len(heads), -1, rows.shape[-1])
-        )
+        write_heads(self.model, self.wiring, index, change.flatten(0, 1), heads, wrote.flatten(1, 2))
         if wrote is not rows:
             rows.zero_()  # Nobody keeps it elsewhere, but everybody adds it, times zero.
             rows[:, :, tokens] = wrote
 
-    def leave_out_mlp(self, index: int) -> None:
-        written = self.base.written.mlps[index][self._tokens(self._mlp_everywhere(index))]
-        self._write_mlp(index, written.repeat(self.copies, 1))
+    def write_mlp(self, index: int, module: nn.Module, args: Any, output: Tensor) -> Tensor:
+        self.write_mlp_change(index, output.flatten(0, -2))
+        return output.new_zeros(()).expand(self.stream_shape)
 
-    def write_mlp(self, index: int) -> Any:
-        def hook(module: nn.Module, args: Any, output: Tensor) -> Tensor:
-            self._write_mlp(index, output.flatten(0, -2))
-            return output.new_zeros(()).expand(self.stream_shape)
-
-        return hook
-
-    def _write_mlp(self, index: int, output: Tensor) -> None:
-        row, tokens = self.row[self.graph.writers_before(index + 1) - 1], self._tokens(self._mlp_everywhere(index))
+    def write_mlp_change(self, index: int, output: Tensor) -> None:
+        row, tokens = self.row[self.graph.writers_before(index + 1) - 1], self.mlp_tokens[index]
         if row:
             change = output.unflatten(0, (self.copies, -1)) - self.base.fill.mlps[index][tokens]
             if not isinstance(tokens, slice):
                 self.more[row].zero_()
             self.more[row, :, tokens] = change
-
-    # Where
-
-    def _heads_everywhere(self, index: int) -> bool:
-        first = self.graph.writers_before(index)
-        return bool(self.everywhere[first : first + self.graph.n_heads].any())
-
-    def _mlp_everywhere(self, index: int) -> bool:
-        return bool(self.everywhere[self.graph.writers_before(index + 1) - 1])
-
-    def _tokens(self, everywhere: bool) -> "Tokens":
-        return slice(None) if everywhere else self.base.answers
-
-
-Tokens = slice | Tensor
 
 
 def _writers_read_everywhere(graph: Graph, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -285,7 +243,7 @@ class _Projections:
     def __init__(self, layer: LayerWiring, graph: Graph, index: int, results: list[Tensor], copies: int) -> None:
         self.norm = layer.attention_norm
         # An RMSNorm is not applied: its gain goes into the weight, and its scale is divided by afterwards.
-        self.folds = self.norm is not None and not self.norm.centres
+        self.folded = None if self.norm is None or self.norm.centres else self.norm
         self.roles = []
         for role in INPUTS:
             projection, first = layer.projections[role], graph.reader_of(index, role)
@@ -296,10 +254,8 @@ class _Projections:
 
     def fill(self, circuit: int, tokens: Tokens, readers: list[int], seen: Tensor) -> None:
         """Put in what readers project at some tokens; `seen` is [token, reader, d], or [token, 1, d] for all alike."""
-        scale = None
-        if self.folds and self.norm is not None:
-            scale = self.norm.scale(seen)[..., None]
-        elif self.norm is not None:
+        scale = None if self.folded is None else self.folded.scale(seen)[..., None]
+        if self.norm is not None and self.folded is None:
             seen = self.norm.own(seen)
         for own, projection, columns in self.roles:
             places = [place for place, reader in enumerate(readers) if reader in own]
@@ -310,13 +266,12 @@ class _Projections:
             found = self._project(projection, heads, seen[:, mine])
             found = found if scale is None else found / scale[:, mine]
             bias = projection.bias()
-            into = columns[circuit]
             if len(heads) == len(own):
-                into[tokens] = found if bias is None else found + bias
+                columns[circuit, tokens] = found if bias is None else found + bias
             else:
-                index = torch.tensor(heads, device=into.device)
-                where = (tokens, index) if isinstance(tokens, slice) else (tokens[:, None], index)
-                into[where] = found if bias is None else found + bias[index]
+                index = torch.tensor(heads, device=found.device)
+                rows = tokens if isinstance(tokens, slice) else tokens[:, None]
+                columns[circuit, rows, index] = found if bias is None else found + bias[index]
 
     def _project(self, projection: Projection, heads: list[int], seen: Tensor) -> Tensor:
         """[token, head, head size], without scale and bias."""
@@ -325,17 +280,15 @@ class _Projections:
             each = seen.expand(-1, len(heads), -1).unbind(1)
             return torch.stack([own @ rows.T for own, rows in zip(each, weight, strict=True)], dim=1)
         if seen.shape[1] == 1:
-            found: Tensor = (seen[:, 0] @ weight.flatten(0, 1).T).unflatten(-1, weight.shape[:2])
-            return found
+            return torch.mm(seen[:, 0], weight.flatten(0, 1).T).view(-1, *weight.shape[:2])
         return torch.bmm(seen.transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1)
 
     def _weight(self, projection: Projection, heads: list[int]) -> list[Tensor] | Tensor:
         """Of all heads together, or of some one by one; kept for the blocks of tokens to come."""
         key = (id(projection), *heads)
         if key not in self.weights:
-            weight, gain = projection.weight(), self.norm.gain if self.folds and self.norm else None
-            if len(heads) == len(weight):
-                self.weights[key] = weight if gain is None else weight * gain
-            else:
-                self.weights[key] = [weight[head] if gain is None else weight[head] * gain for head in heads]
+            weight = projection.weight()
+            parts = [weight] if len(heads) == len(weight) else [weight[head] for head in heads]
+            parts = parts if self.folded is None else [part * self.folded.gain for part in parts]
+            self.weights[key] = parts[0] if len(heads) == len(weight) else parts
         return self.weights[key]

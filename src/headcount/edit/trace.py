@@ -19,12 +19,9 @@ class Written:
     of it. In post-norm blocks z is divided by the norm's scale. All is linear from there, so differences and means of
     this are differences and means of what was written."""
 
-    input: Tensor
-    """[token, d]; the stream before the first layer, without position embeddings."""
-    heads: list[Tensor]
-    """One entry a layer, [token, head, head size]."""
-    mlps: list[Tensor]
-    """One entry a layer, [token, d]."""
+    input: Tensor  # [token, d]; the stream before the first layer, without position embeddings
+    heads: list[Tensor]  # one entry a layer, [token, head, head size]
+    mlps: list[Tensor]  # one entry a layer, [token, d]
 
     def parts(self) -> list[Tensor]:
         return [self.input, *self.heads, *self.mlps]
@@ -72,8 +69,7 @@ def _through_norm(wiring: Wiring, layer: int, sums: Tensor) -> Tensor:
 class Trace:
     """One entry a layer, [row, position, …]; filled while the model runs."""
 
-    embedded: list[Tensor] = field(default_factory=list)
-    """What the token embedding gives."""
+    embedded: list[Tensor] = field(default_factory=list)  # what the token embedding gives
     z: list[Tensor] = field(default_factory=list)
     heads_sum: list[Tensor] = field(default_factory=list)
     """What the output projection gives, before a norm of its own."""
@@ -92,13 +88,10 @@ class Trace:
 
     @torch.no_grad()
     def written(self, wiring: Wiring) -> Written:
-        heads = []
-        for layer, z in zip(wiring.layers, self.z, strict=True):
-            heads.append(z.detach().flatten(0, -3))
-            if layer.heads_norm is not None:
-                heads[-1] = (
-                    heads[-1] / layer.heads_norm.scale(self.heads_sum[len(heads) - 1].flatten(0, -2))[:, None, None]
-                )
+        heads = [z.detach().flatten(0, -3) for z in self.z]
+        for index, norm in enumerate(layer.heads_norm for layer in wiring.layers):
+            if norm is not None:
+                heads[index] = heads[index] / norm.scale(self.heads_sum[index].flatten(0, -2))[:, None, None]
         mlps = [mlp.detach().flatten(0, -2) for mlp in self.mlp_written]
         begins = self.embedded[0] if wiring.learned_positions else self.attention_stream[0]
         return Written(begins.detach().flatten(0, -2), heads, mlps)
@@ -106,12 +99,10 @@ class Trace:
 
 @contextmanager
 def traced(model: Model, wiring: Wiring, last: Tensor | None = None) -> Iterator[Trace]:
-    """Catch what the model reads and writes while the block lasts. Gradients, where on, begin at the embedding.
-
-    With `last` [row], the position of each row's answer, the MLP of the last layer runs there alone: nothing else
-    that it writes is ever read. It then counts as having written nothing at the other positions.
-    """
-    trace = Trace()
+    """Catch what the model reads and writes while the block lasts. Gradients, where on, begin at the embedding. With
+    `last` [row], the position of each row's answer, the MLP of the last layer runs there alone: nothing else that it
+    writes is ever read. It then counts as having written nothing at the other positions."""
+    trace, caught = Trace(), list[Tensor]()
     shape = (model.n_heads, model.anatomy.head_size)
 
     def begin(module: nn.Module, args: Any, output: Tensor) -> Tensor:
@@ -119,13 +110,41 @@ def traced(model: Model, wiring: Wiring, last: Tensor | None = None) -> Iterator
         trace.embedded.append(begun)
         return begun
 
+    def project(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+        """The model goes on with a copy: OLMo clips in place, and the gradient is wanted before that."""
+        caught.append(output)
+        return output.clone()
+
+    def close(module: nn.Module, args: Any) -> None:
+        trace.projected.append(tuple(caught))
+        caught.clear()
+        trace.z.append(args[0].unflatten(-1, shape))
+
+    def split_off(module: nn.Module, args: Any) -> Any:
+        """The MLP's own copy: without a norm in front, the same tensor goes on along the stream."""
+        trace.mlp_read.append(args[0].view_as(args[0]))
+        return (trace.mlp_read[-1], *args[1:])
+
+    def answers(x: Tensor) -> Tensor:
+        """Where they are among all tokens of x."""
+        assert last is not None  # or nobody asks
+        return torch.arange(len(last), device=last.device) * (math.prod(x.shape[:-1]) // len(last)) + last
+
+    def gather(module: nn.Module, args: Any) -> Any:
+        return (args[0].flatten(0, -2)[answers(args[0])][None], *args[1:])
+
+    def spread(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+        read = trace.mlp_read[-1]
+        full = output.new_zeros(read.shape).flatten(0, -2)
+        return full.index_copy(0, answers(read), output.flatten(0, -2)).view(read.shape)
+
     with ExitStack() as stack:
 
         def before(module: nn.Module, hook: Any) -> None:
-            stack.callback(module.register_forward_pre_hook(hook).remove)
+            stack.enter_context(module.register_forward_pre_hook(hook))
 
         def after(module: nn.Module, hook: Any) -> None:
-            stack.callback(module.register_forward_hook(hook).remove)
+            stack.enter_context(module.register_forward_hook(hook))
 
         def enters(module: nn.Module, into: list[Tensor]) -> None:
             before(module, lambda module, args: into.append(args[0]))
@@ -134,58 +153,18 @@ def traced(model: Model, wiring: Wiring, last: Tensor | None = None) -> Iterator
             after(module, lambda module, args, output: into.append(output))
 
         after(model.hf.get_input_embeddings(), begin)
-        for index, layer in enumerate(wiring.layers):
-            caught: list[Tensor] = []
-
-            def project(module: nn.Module, args: Any, output: Tensor, caught: list[Tensor] = caught) -> Tensor:
-                """The model goes on with a copy: OLMo clips in place, and the gradient is wanted before that."""
-                caught.append(output)
-                return output.clone()
-
+        for layer, projection in zip(wiring.layers, model.anatomy.out_projections, strict=True):
             for module in layer.modules:
                 after(module, project)
             enters(layer.attention_norm.module if layer.attention_norm else layer.modules[0], trace.attention_stream)
-            projection = model.anatomy.out_projections[index]
-
-            def close(module: nn.Module, args: Any, caught: list[Tensor] = caught) -> None:
-                trace.projected.append(tuple(caught))
-                trace.z.append(args[0].unflatten(-1, shape))
-
             before(projection, close)
             if layer.heads_norm:
                 leaves(projection, trace.heads_sum)
             enters(layer.mlp_norm.module if layer.mlp_norm else layer.mlp_in, trace.mlp_stream)
-            answers = _AnswersOnly(last) if last is not None and index == len(wiring.layers) - 1 else None
-
-            def split_off(module: nn.Module, args: Any, answers: _AnswersOnly | None = answers) -> Any:
-                """The MLP's own copy: without a norm in front, the same tensor goes on along the stream."""
-                trace.mlp_read.append(args[0].view_as(args[0]))
-                own = trace.mlp_read[-1]
-                return (own if answers is None else answers.gather(own), *args[1:])
-
             before(layer.mlp_in, split_off)
-            if answers is not None:
-                after(layer.mlp_out, lambda module, args, output, answers=answers: answers.spread(output))
+            if last is not None and layer is wiring.layers[-1]:
+                before(layer.mlp_in, gather)
+                after(layer.mlp_out, spread)
             leaves(layer.mlp_out, trace.mlp_written)
         enters(wiring.final_norm.module, trace.final_stream)
         yield trace
-
-
-@dataclass
-class _AnswersOnly:
-    """The rows of answers out of all tokens, and back with zeros between them."""
-
-    last: Tensor
-    shape: tuple[int, ...] = ()
-
-    def rows(self) -> Tensor:
-        positions = math.prod(self.shape[:-1]) // len(self.last)
-        return torch.arange(len(self.last), device=self.last.device) * positions + self.last
-
-    def gather(self, x: Tensor) -> Tensor:
-        self.shape = x.shape
-        return x.flatten(0, -2)[self.rows()][None]
-
-    def spread(self, x: Tensor) -> Tensor:
-        full = x.new_zeros(self.shape).flatten(0, -2)
-        return full.index_copy(0, self.rows(), x.flatten(0, -2)).view(self.shape)

@@ -20,7 +20,7 @@ from ..core.errors import HeadcountError
 from ..core.words import WrittenPositions
 from ..edit import Filling, cut_heads, push_heads
 from ..models import Model
-from ..models.grouped import grouped_attention
+from ..models.attention import grouped_attention
 from ..tasks import context_of
 from .meter import Advance, silent
 

@@ -1,6 +1,5 @@
 """Load a Hugging Face model: a named one, a local folder, a hub id, or a module that is already in memory."""
 
-from .anatomy import Anatomy as Anatomy
 from .families import FAMILIES as FAMILIES
 from .families import Family as Family
 from .families import Wires as Wires

@@ -5,7 +5,7 @@ heads' values z, [batch, position, heads * head size]. Families differ only in w
 (`families.py`); one that is not listed is tried against the shapes that are.
 """
 
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -35,11 +35,13 @@ class Anatomy:
 
     def out_weight(self, layer: int) -> Tensor:
         """What each head of a layer writes: [head, head size, d_model], so that head h writes z_h @ weight[h]."""
-        projection = self.out_projections[layer]
-        weight = cast(Tensor, projection.weight)
-        # GPT-2's Conv1D stores [in, out]; nn.Linear stores [out, in].
-        in_first = weight if isinstance(projection, nn.Linear) is False else weight.T
-        return in_first.reshape(self.n_heads, self.head_size, -1)
+        return out_first(self.out_projections[layer]).T.reshape(self.n_heads, self.head_size, -1)
+
+
+def out_first(module: nn.Module) -> Tensor:
+    """A weight as nn.Linear stores it, [out, in]; GPT-2's Conv1D stores [in, out]."""
+    weight = cast(Tensor, module.weight)
+    return weight if isinstance(module, nn.Linear) else weight.T
 
 
 def find_anatomy(hf: nn.Module) -> Anatomy:
@@ -49,39 +51,35 @@ def find_anatomy(hf: nn.Module) -> Anatomy:
         raise HeadcountError(f"{type(hf).__name__} is not a Hugging Face model: it has no config with a model_type.")
     model_type = config.model_type
     registered = FAMILIES.get(model_type)
+    for family in dict.fromkeys(FAMILIES.sound().values()) if registered is None else [registered]:
+        found = _described(hf, family, known=registered is not None)
+        if found is not None:
+            return found
+    wanted = f"The attention output projections of {type(hf).__name__} (model type {model_type!r}) were not found."
     if registered is not None:
-        layers = _attention_layers(hf, registered)
-        if layers is None:
-            raise HeadcountError(
-                f"The family {model_type!r} is registered with layers at {registered.layers!r} and an output projection"
-                f" {registered.attention}.{registered.out_projection}, but the model has no such modules."
-                f" {_how_to_register(hf, model_type)}"
-            )
-        return _describe(hf, registered, layers, known=True)
-    for family in dict.fromkeys(FAMILIES.sound().values()):
-        layers = _attention_layers(hf, family)
-        if layers is not None:
-            return _describe(hf, family, layers, known=False)
+        wanted = (
+            f"The family {model_type!r} is registered with layers at {registered.layers!r} and an output projection"
+            f" {registered.attention}.{registered.out_projection}, but the model has no such modules."
+        )
+    modules = [(name, module) for name, module in hf.named_modules() if isinstance(module, nn.ModuleList) and module]
+    lists = ", ".join(f"{name} ({len(module)} x {type(module[0]).__name__})" for name, module in modules)
+    seen = f"Its lists of modules: {lists}." if lists else "It has no list of layers."
     raise HeadcountError(
-        f"The attention output projections of {type(hf).__name__} (model type {model_type!r}) were not found."
-        f" {_how_to_register(hf, model_type)}"
+        f"{wanted} Register where they are before loading: headcount.register_family({model_type!r}, headcount.Family("
+        "layers='model.layers', attention='self_attn', out_projection='o_proj', final_norm='model.norm'))"
+        f" with the names that this model uses. {seen}"
     )
 
 
-def _attention_layers(hf: nn.Module, family: Family) -> list[nn.Module] | None:
-    """The decoder layers, if every one of them has the family's attention with its output projection."""
-    layers = _module(hf, family.layers)
-    if not isinstance(layers, nn.ModuleList) or len(layers) == 0:
+def _described(hf: nn.Module, family: Family, known: bool) -> Anatomy | None:
+    """None where not every decoder layer has the family's attention with its output projection."""
+    layers, path = _module(hf, family.layers), f"{family.attention}.{family.out_projection}"
+    if not isinstance(layers, nn.ModuleList) or not layers or any(_module(layer, path) is None for layer in layers):
         return None
-    path = f"{family.attention}.{family.out_projection}"
-    return list(layers) if all(_module(layer, path) is not None for layer in layers) else None
-
-
-def _describe(hf: nn.Module, family: Family, layers: list[nn.Module], known: bool) -> Anatomy:
     config: Any = hf.config
     n_heads = int(config.get_text_config().num_attention_heads)
-    projections = [_present(layer, f"{family.attention}.{family.out_projection}") for layer in layers]
-    widths = {_in_features(projection) for projection in projections}
+    projections = tuple(layer.get_submodule(path) for layer in layers)
+    widths = {getattr(projection, "in_features", out_first(projection).shape[1]) for projection in projections}
     if len(widths) != 1 or min(widths) % n_heads:
         raise HeadcountError(
             f"Every layer of {type(hf).__name__} must have the same {n_heads} heads (config.num_attention_heads),"
@@ -94,41 +92,15 @@ def _describe(hf: nn.Module, family: Family, layers: list[nn.Module], known: boo
         n_heads=n_heads,
         # Never hidden/heads: Qwen3 and Gemma choose the head size freely.
         head_size=min(widths) // n_heads,
-        attentions=tuple(_present(layer, family.attention) for layer in layers),
-        out_projections=tuple(projections),
+        attentions=tuple(layer.get_submodule(family.attention) for layer in layers),
+        out_projections=projections,
         # What a norm of that name means is known for registered families only.
-        attention_norms=tuple(_present(layer, norm) for layer in layers) if known and norm else None,
+        attention_norms=tuple(layer.get_submodule(norm) for layer in layers) if known and norm else None,
         final_norm=_module(hf, family.final_norm) if known else None,
     )
 
 
-def _in_features(projection: nn.Module) -> int:
-    weight = cast(Tensor, projection.weight)
-    return int(getattr(projection, "in_features", weight.shape[0]))
-
-
 def _module(root: nn.Module, path: str) -> nn.Module | None:
-    try:
+    with suppress(AttributeError):
         return root.get_submodule(path)
-    except AttributeError:
-        return None
-
-
-def _present(root: nn.Module, path: str) -> nn.Module:
-    return root.get_submodule(path)
-
-
-def _how_to_register(hf: nn.Module, model_type: str) -> str:
-    lists = list(_module_lists(hf))
-    seen = f" Its lists of modules: {', '.join(lists)}." if lists else " It has no list of layers."
-    return (
-        f"Register where they are before loading: headcount.register_family({model_type!r}, headcount.Family("
-        "layers='model.layers', attention='self_attn', out_projection='o_proj', final_norm='model.norm'))"
-        f" with the names that this model uses.{seen}"
-    )
-
-
-def _module_lists(hf: nn.Module) -> Iterator[str]:
-    for name, module in hf.named_modules():
-        if isinstance(module, nn.ModuleList) and len(module):
-            yield f"{name} ({len(module)} x {type(module[0]).__name__})"
+    return None

@@ -7,10 +7,4 @@ from pathlib import Path
 
 HOME = Path(__file__).parent / "weights"
 NAMES = ("tiny", "tiny-sparse", "smollm2-sparse", "smollm2-control")
-
-
-def folder(name: str) -> Path:
-    return HOME / name
-
-
-FOLDERS: dict[str, Callable[[], Path]] = {name: partial(folder, name) for name in NAMES}
+FOLDERS: dict[str, Callable[[], Path]] = {name: partial(HOME.joinpath, name) for name in NAMES}

@@ -14,16 +14,15 @@ from typing import Any, cast
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
 
-from ..core.errors import HeadcountError
+from ..core.errors import HeadcountError, in_short
+from ..core.provenance import Facts
 from ..core.words import GateForm
 from .anatomy import find_anatomy
-from .gates import CLASSES, Gates, add_gates
+from .gates import FORMS, Gates, add_gates
 from .model import Model
 
-SAME_NORM = 1e-3
-"""Half precision moves a tensor's norm by some 1e-5, bfloat16 by 1e-4; other weights by more."""
+SAME_NORM = 1e-3  # half precision moves a tensor's norm by some 1e-5, bfloat16 by 1e-4; other weights by more
 FACTS, GATES, ADAPTER = "sparse.json", "gates.safetensors", "adapter_model.safetensors"
 
 
@@ -31,17 +30,18 @@ FACTS, GATES, ADAPTER = "sparse.json", "gates.safetensors", "adapter_model.safet
 class SparseFacts:
     """What stands in sparse.json."""
 
-    form: GateForm | None
-    """None for a dense control."""
+    form: GateForm | None  # None for a dense control
     sharpness: float
-    base: str
-    """Name, folder or hub id of the dense model."""
+    base: str  # name, folder or hub id of the dense model
     base_fingerprint: str
     base_dtype: str = "torch.float32"
     base_norms: list[float] = field(default_factory=list)
     """Of its tensors, by which it is known again in another precision."""
-    made: dict[str, Any] = field(default_factory=dict)
-    """Recipe, versions, evaluation."""
+    made: Facts = field(default_factory=dict)  # recipe, versions, evaluation
+
+    def history(self) -> list[Facts]:
+        """The recipes of the runs that a result comes from, first to last."""
+        return [*self.made.get("earlier", []), {**self.made["recipe"], "text": self.made["text"]}]
 
     def save(self, folder: Path) -> None:
         (folder / FACTS).write_text(json.dumps(vars(self), indent=2) + "\n", encoding="utf-8")
@@ -52,10 +52,9 @@ class SparseFacts:
             facts = cls(**json.loads((folder / FACTS).read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
             raise HeadcountError(f"{folder / FACTS} is not what headcount sparsify writes: {error}") from error
-        if facts.form not in (*CLASSES, None):
-            raise HeadcountError(
-                f"{folder / FACTS} names gates of the form {facts.form!r}; known: {', '.join(CLASSES)}."
-            )
+        if facts.form not in (*FORMS, None):
+            known = ", ".join(FORMS)
+            raise HeadcountError(f"{folder / FACTS} names gates of the form {facts.form!r}; known: {known}.")
         return facts
 
 
@@ -71,15 +70,12 @@ def save_gates(folder: Path, gates: tuple[Gates, ...]) -> None:
     save_file({"offset": torch.stack([layer.offset.detach().float().cpu() for layer in gates])}, folder / GATES)
 
 
-def read_gates(folder: Path) -> Tensor:
+def read_gates(gates: tuple[Gates, ...], folder: Path) -> None:
+    """Give the gates of a model the offsets of a file."""
     try:
-        return load_file(folder / GATES)["offset"]
+        offsets = load_file(folder / GATES)["offset"]
     except (OSError, SafetensorError, KeyError) as error:
         raise HeadcountError(f"The gates in {folder / GATES} cannot be read: {error}") from error
-
-
-def set_gates(gates: tuple[Gates, ...], offsets: Tensor) -> None:
-    """Give the gates of a model the offsets of a file."""
     if tuple(offsets.shape) != (len(gates), gates[0].offset.numel()):
         raise HeadcountError(
             f"The gates are of {offsets.shape[0]} layers with {offsets.shape[1]} heads, and the model has {len(gates)}"
@@ -91,8 +87,7 @@ def set_gates(gates: tuple[Gates, ...], offsets: Tensor) -> None:
 
 
 def require_base(facts: SparseFacts, base: Model, folder: Path) -> None:
-    """An adapter says nothing about weights other than those it was trained on. Rounded to another precision they
-    have another hash, and nearly the same norms."""
+    """An adapter belongs to one base; rounded to another precision that has another hash, and nearly the same norms."""
     if base.weights_hash == facts.base_fingerprint:
         return
     if str(base.hf.dtype) != facts.base_dtype and facts.base_norms:
@@ -111,29 +106,20 @@ def weight_norms(model: Model) -> list[float]:
 
 
 def make_sparse(model: Model, folder: Path) -> Model:
-    """Turn a dense model into the sparse one of a folder: adapters merged into its weights, gates put in.
-
-    Merged, every module is what it was before, so that scores, cuts and circuits need no special case.
-    """
+    """Turn a dense model into the sparse one of a folder: adapters merged into its weights, gates put in. Merged, every
+    module is what it was before, so that scores, cuts and circuits need no special case."""
     facts = SparseFacts.load(folder)
-    hf = model.hf
     if has_adapter(folder):
+        from peft import PeftModel
+
         require_base(facts, model, folder)
-        hf = _merged(hf, folder)
+        try:
+            hf = cast(Any, PeftModel.from_pretrained(model.hf, str(folder))).merge_and_unload()
+        except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+            raise HeadcountError(f"The adapter in {folder} could not be put on its base: {in_short(error)}") from error
         # A model of its own: what the dense one knows of itself (its fingerprint) holds no longer.
         model = replace(model, hf=hf, anatomy=find_anatomy(hf))
     if facts.form is not None:
-        gates = add_gates(model, facts.form, 0.0, facts.sharpness)
-        set_gates(gates, read_gates(folder))
-        hf.requires_grad_(False)
+        read_gates(add_gates(model, facts.form, 0.0, facts.sharpness), folder)
+        model.hf.requires_grad_(False)
     return model
-
-
-def _merged(hf: Any, folder: Path) -> Any:
-    from peft import PeftModel
-
-    try:
-        return cast(Any, PeftModel.from_pretrained(hf, str(folder))).merge_and_unload()
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-        reason = " ".join(str(error).split())[:160]
-        raise HeadcountError(f"The adapter in {folder} could not be put on its base: {reason}") from error

@@ -13,63 +13,67 @@ A row whose gates are all shut gives exactly zero. β = 1 in the paper. The `log
 offset, which q and k of a pretrained model leave free; its probability is a^β / (a^β + θ^β).
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast, get_args
 
 import torch
 from torch import Tensor, nn
 
-from ..core.errors import HeadcountError
+from ..core.errors import HeadcountError, in_short
 from ..core.words import GateForm, GateGradient
-from .attention import register_attention
+from .attention import Mask, Mixed, register_attention
 from .model import Model
 
 NAME = "headcount_sparse"
 GateMode = Literal["open", "hard", "noisy"]
+FORMS: tuple[GateForm, ...] = get_args(GateForm)
+T = TypeVar("T")
 
 
 @dataclass
 class Ledger:
     """What the gates of a forward pass come to, one entry a layer."""
 
-    distance_power: float | None = None
-    """Edges count in proportion to this power of their length; None: all alike."""
+    distance_power: float | None = None  # edges count in proportion to this power of their length; None: all alike
     expected: list[Tensor] = field(default_factory=list)
     """Expected share of open edges of each head, [head], with gradients."""
-    open: list[Tensor] = field(default_factory=list)
-    """Open gates of each query, [batch, head, query]."""
-    edges: list[Tensor] = field(default_factory=list)
-    """Edges that each query has, [batch or 1, 1, query]."""
+    open: list[Tensor] = field(default_factory=list)  # open gates of each query, [batch, head, query]
+    edges: list[Tensor] = field(default_factory=list)  # edges that each query has, [batch or 1, 1, query]
 
 
-class Gates(nn.Module, ABC):
+class Gates(nn.Module):
     """The gates of one attention layer: a learned offset a head, and how gates are drawn at the moment."""
 
-    form_number: int
-
-    def __init__(self, heads: int, start: float, sharpness: float = 1.0) -> None:
+    def __init__(self, form: GateForm, heads: int, start: float, sharpness: float = 1.0) -> None:
         super().__init__()
         self.offset = nn.Parameter(torch.full((heads,), float(start)))
-        self.sharpness = sharpness
+        self.form, self.sharpness = form, sharpness
         # A buffer, so that a model's fingerprint tells apart gates that share their offsets and nothing else.
-        self.register_buffer("kind", torch.tensor([self.form_number, float(sharpness)]))
+        self.register_buffer("kind", torch.tensor([FORMS.index(form), float(sharpness)]))
         self.mode: GateMode = "hard"
         self.gradient: GateGradient = "expected"
         self.ledger: Ledger | None = None
 
-    @abstractmethod
     def probability(self, scores: Tensor, weights: Tensor) -> Tensor:
         """That a gate is open, [batch, head, query, key]."""
+        offset = self.offset.to(scores).view(1, -1, 1, 1)
+        if self.form == "logit":
+            return torch.sigmoid(self.sharpness * (scores + offset))
+        # As 1 / (1 + (θ/a)^β) it needs no logarithm of a weight that may be zero.
+        threshold = offset.exp()
+        if self.sharpness == 2:
+            weights, threshold = weights.square(), threshold.square()
+        elif self.sharpness != 1:
+            weights = weights.clamp(min=torch.finfo(weights.dtype).tiny).pow(self.sharpness)
+            threshold = threshold.pow(self.sharpness)
+        return weights / (weights + threshold)
 
     def draw(self, p: Tensor) -> Tensor:
-        """Gates of these probabilities, as numbers.
-
-        Straight through: forward a gate is 0 or 1, backward it has the gradient of p (`expected`: unbiased wherever
-        the loss is linear in the gate) or of sigmoid(logit p + noise) (`relaxed`: the paper's kernel).
-        """
+        """Gates of these probabilities, as numbers. Straight through: forward a gate is 0 or 1, backward it has the
+        gradient of p (`expected`: unbiased wherever the loss is linear in the gate) or of sigmoid(logit p + noise)
+        (`relaxed`: the paper's kernel)."""
         if self.mode == "hard":
             return (p > 0.5).to(p)
         noise = torch.rand_like(p)
@@ -82,72 +86,36 @@ class Gates(nn.Module, ABC):
         return g + (p - p.detach())
 
 
-class LogitGates(Gates):
-    """Open where the attention logit lies above a head's (negative) bias."""
-
-    form_number = 0
-
-    def probability(self, scores: Tensor, weights: Tensor) -> Tensor:
-        return torch.sigmoid(self.sharpness * (scores + self.offset.to(scores).view(1, -1, 1, 1)))
-
-
-class LogProbGates(Gates):
-    """Open where the attention weight lies above a head's threshold, whose logarithm is the offset."""
-
-    form_number = 1
-
-    def probability(self, scores: Tensor, weights: Tensor) -> Tensor:
-        # As 1 / (1 + (θ/a)^β) it needs no logarithm of a weight that may be zero.
-        threshold = self.offset.to(weights).view(1, -1, 1, 1).exp()
-        if self.sharpness == 1:
-            return weights / (weights + threshold)
-        if self.sharpness == 2:
-            squared = weights.square()
-            return squared / (squared + threshold.square())
-        powered = weights.clamp(min=torch.finfo(weights.dtype).tiny).pow(self.sharpness)
-        return powered / (powered + threshold.pow(self.sharpness))
-
-
-CLASSES: dict[GateForm, type[Gates]] = {"logit": LogitGates, "log-prob": LogProbGates}
-
-
 def add_gates(model: Model, form: GateForm, start: float, sharpness: float = 1.0) -> tuple[Gates, ...]:
     """Put gates into every attention layer of a model, in the mode `hard`, and attend through them from now on."""
-    if form not in CLASSES:
-        raise HeadcountError(f"The form of the gates must be one of {', '.join(CLASSES)}. Got {form!r}.")
-    register_attention(NAME, _attention)
+    if form not in FORMS:
+        raise HeadcountError(f"The form of the gates must be one of {', '.join(FORMS)}. Got {form!r}.")
+    register_attention(NAME, _gated)
     before = model.hf.config._attn_implementation
     for attention in model.anatomy.attentions:
         device = next(attention.parameters()).device
-        attention.headcount_gates = CLASSES[form](model.n_heads, start, sharpness).to(device)
+        attention.headcount_gates = Gates(form, model.n_heads, start, sharpness).to(device)
     gates = gates_of(model)
     try:
         model.hf.set_attn_implementation(NAME)
         with torch.no_grad(), counted(gates) as ledger:
             model.run(torch.zeros((1, 2), dtype=torch.long, device=model.device))
-        used = len(ledger.open)
+        if len(ledger.open) != model.n_layers:
+            raise ValueError(f"{len(ledger.open)} of its {model.n_layers} layers asked for the function")
     except ValueError as error:
-        _remove_gates(model, before)
-        raise HeadcountError(no_interface(model, str(error))) from error
-    if used != model.n_layers:
-        _remove_gates(model, before)
-        raise HeadcountError(no_interface(model, f"{used} of its {model.n_layers} layers asked for the function"))
+        for attention in model.anatomy.attentions:
+            del attention.headcount_gates
+        model.hf.set_attn_implementation(before)
+        raise no_interface(model, error) from error
     return gates
 
 
-def _remove_gates(model: Model, implementation: str) -> None:
-    for attention in model.anatomy.attentions:
-        del attention.headcount_gates
-    model.hf.set_attn_implementation(implementation)
-
-
-def no_interface(model: Model, reason: str) -> str:
+def no_interface(model: Model, reason: ValueError) -> HeadcountError:
     """What to say of a family that cannot be gated."""
-    return (
-        f"{type(model.hf).__name__} does not take its attention from transformers' AttentionInterface "
-        f"({' '.join(reason.split())[:120]}),"
-        " so its attention edges cannot be touched. Families that do: gpt2, gpt_neox, opt, llama, mistral, qwen, olmo,"
-        " gemma, phi."
+    return HeadcountError(
+        f"{type(model.hf).__name__} does not take its attention from transformers' AttentionInterface"
+        f" ({in_short(reason, 120)}), so its attention edges cannot be touched. Families that do: gpt2, gpt_neox, opt,"
+        " llama, mistral, qwen, olmo, gemma, phi."
     )
 
 
@@ -157,57 +125,49 @@ def gates_of(model: Model) -> tuple[Gates, ...]:
     return tuple(gates for gates in found if isinstance(gates, Gates))
 
 
-@contextmanager
-def drawn(gates: tuple[Gates, ...], mode: GateMode) -> Iterator[None]:
+def drawn(gates: tuple[Gates, ...], mode: GateMode) -> AbstractContextManager[GateMode]:
     """Gates in another mode, for as long as the block lasts."""
-    before = [layer.mode for layer in gates]
-    for layer in gates:
-        layer.mode = mode
-    try:
-        yield
-    finally:
-        for layer, mode_before in zip(gates, before, strict=True):
-            layer.mode = mode_before
+    return _having(gates, "mode", mode)
+
+
+def counted(gates: tuple[Gates, ...], distance_power: float | None = None) -> AbstractContextManager[Ledger]:
+    """Keep account of the gates in every forward pass of the block."""
+    return _having(gates, "ledger", Ledger(distance_power))
 
 
 @contextmanager
-def counted(gates: tuple[Gates, ...], distance_power: float | None = None) -> Iterator[Ledger]:
-    """Keep account of the gates in every forward pass of the block."""
-    ledger = Ledger(distance_power)
+def _having(gates: tuple[Gates, ...], name: str, value: T) -> Iterator[T]:
+    before = [getattr(layer, name) for layer in gates]
     for layer in gates:
-        layer.ledger = ledger
+        setattr(layer, name, value)
     try:
-        yield ledger
+        yield value
     finally:
-        for layer in gates:
-            layer.ledger = None
+        for layer, old in zip(gates, before, strict=True):
+            setattr(layer, name, old)
 
 
-def _attention(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
-) -> tuple[Tensor, Tensor]:
+def _gated(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Mask, **more: Any) -> Mixed:
     """What transformers calls in every layer."""
-    weights = gated_weights(module, query, key, attention_mask, **options)
+    weights = gated_weights(module, query, key, attention_mask, **more)
     return mixed(weights, value), weights
 
 
-def gated_weights(
-    module: nn.Module, query: Tensor, key: Tensor, attention_mask: Tensor | None, scaling: float | None = None,
-    softcap: float | None = None, s_aux: Tensor | None = None, **options: object,
-) -> Tensor:  # fmt: skip
+def gated_weights(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None, **options: object) -> Tensor:
     """a_ij g_ij, [batch, head, query, key]; a_ij alone where the module has no gates or they are open."""
-    if s_aux is not None:
+    if options.get("s_aux") is not None:
         raise HeadcountError("Attention with learned sinks is not supported by the edge gates.")
+    scaling, softcap = (cast(float | None, options.get(name)) for name in ("scaling", "softcap"))
     rows, kv_heads, keys, size = key.shape
     # The queries of a group stand together, so that keys need not be repeated.
     stacked = query.reshape(rows, kv_heads, -1, size) @ key.transpose(-1, -2)
     scores = stacked.view(rows, query.shape[1], -1, keys) * (size**-0.5 if scaling is None else scaling)
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
-    allowed = _allowed(attention_mask, scores)
+    allowed = _allowed(mask, scores)
     scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
     weights = scores.softmax(-1)
-    if attention_mask is not None:
+    if mask is not None:
         weights = weights * allowed  # a query with nothing to see, in the padding, carries nothing
     gates: Gates | None = getattr(module, "headcount_gates", None)
     if gates is None or gates.mode == "open":

@@ -15,8 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Input = Literal["q", "k", "v"]
-"""What a head reads."""
+Input = Literal["q", "k", "v"]  # what a head reads
 INPUTS: tuple[Input, ...] = ("q", "k", "v")
 Edge = tuple[int, int]
 
@@ -81,19 +80,15 @@ class Graph:
         return layer * self.readers_a_layer + (before[role] if layer < self.n_layers else 0)
 
     def pruned(self, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """A circuit [writer, reader] without its dangling edges: those of nodes that nothing reaches from the input,
-        or from which nothing reaches the logits."""
+        """A circuit without dangling edges, of nodes that the input does not reach or that do not reach the logits."""
         feeds, fed = self._nodes_of_readers
         keep = keep & self.real
         while True:
-            has_input = np.zeros(len(self.writers), dtype=bool)
-            read: NDArray[np.bool_] = np.asarray(keep.any(0))
-            np.logical_or.at(has_input, fed, read[feeds])
+            has_input, used = np.zeros(len(self.writers), dtype=bool), np.zeros(len(self.readers), dtype=bool)
+            has_input[fed[np.asarray(keep.any(0))[feeds]]] = True
             has_input[0] = True  # the embedding needs no input
-            has_output: NDArray[np.bool_] = np.asarray(keep.any(1))
             # A grouped key or value serves several heads: it has an output if one of them has.
-            used = np.zeros(len(self.readers), dtype=bool)
-            np.logical_or.at(used, feeds, has_output[fed])
+            used[feeds[np.asarray(keep.any(1))[fed]]] = True
             used[-1] = True
             left = keep & has_input[:, None] & used
             if left.sum() == keep.sum():

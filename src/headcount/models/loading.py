@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
-from ..core.errors import HeadcountError, did_you_mean
+from ..core.errors import HeadcountError, did_you_mean, in_short
 from . import bundled, smollm2
 from .anatomy import find_anatomy
 from .gated_folder import SparseFacts, has_adapter, is_sparse, make_sparse
@@ -56,60 +56,59 @@ def load(
         if given := sorted(option for option, value in options.items() if value is not None):
             raise HeadcountError(f"A module in memory takes no {', '.join(given)}: move or cast it before loading.")
         hf: Any = source
-        sparse: Path | None = None
+        sparse = None
         name = name or Path(getattr(hf, "name_or_path", "") or type(hf).__name__).name
     else:
         name = name or Path(str(source)).name
         place = _place(str(source))
         sparse = place if place is not None and is_sparse(place) else None
-        facts = None if sparse is None else SparseFacts.load(sparse)
-        if sparse is not None and facts is not None and has_adapter(sparse):
+        facts = sparse and SparseFacts.load(sparse)
+        if sparse and facts and has_adapter(sparse):
             source = str(base or facts.base)
             place = _place(source)
         elif base is not None:
             raise HeadcountError(f"A base belongs to the adapter of a sparse model; {source} is a model of its own.")
-        hf, tokenizer = _from_pretrained(str(source), place, tokenizer, device, dtype, from_pretrained)
+        hf, tokenizer = _from_pretrained(str(source), place, tokenizer, device, {"dtype": dtype, **from_pretrained})
     hf.eval()
     model = Model(name=name, hf=hf, tokenizer=tokenizer, anatomy=find_anatomy(hf))
     return model if sparse is None else make_sparse(model, sparse)
 
 
 def _from_pretrained(
-    source: str, place: Path | None, tokenizer: Any, device: str | None, dtype: str | torch.dtype | None,
-    options: dict[str, Any],
-) -> tuple[Any, Any]:  # fmt: skip
+    source: str, place: Path | None, tokenizer: Any, device: str | None, options: dict[str, Any]
+) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    options = {"trust_remote_code": False, **options}
-    if place is not None:
-        options["local_files_only"] = True
+    local = {} if place is None else {"local_files_only": True}
+    options = {"trust_remote_code": False, **options, **local}
     placed_by_map = "device_map" in options
     device = device or _best_device()
-    _require_device(device)
-    if dtype is None and not placed_by_map:
-        dtype = torch.float32 if device == "cpu" else "auto"
-    if dtype is not None:
-        options["dtype"] = dtype
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise HeadcountError(f"The device {device!r} cannot be used here: {in_short(error, 120)}") from error
+    if options["dtype"] is None:
+        options["dtype"] = torch.float32 if device == "cpu" else "auto"
+        if placed_by_map:
+            del options["dtype"]
     try:
         hf: Any = AutoModelForCausalLM.from_pretrained(place or source, **options)
     except LOAD_ERRORS as error:
-        raise HeadcountError(_not_loaded(source, place, error)) from error
+        said = f"The model in {place} could not be loaded: {in_short(error)}"
+        if place is None:
+            said = (
+                f"The model {source!r} is neither a named model ({', '.join(NAMED)}) nor a local folder, and the hub"
+                " did not deliver it. Check the spelling, the connection, or give a folder."
+                f" (It said: {in_short(error)} …)"
+            )
+        raise HeadcountError(said) from error
     if tokenizer is None:
-        local = {"local_files_only": True} if place is not None else {}
         revision = {key: options[key] for key in ("revision", "token") if key in options}
         try:
             tokenizer = AutoTokenizer.from_pretrained(place or source, trust_remote_code=False, **local, **revision)
         except (OSError, ValueError, KeyError, ImportError, TypeError):
             tokenizer = None  # Token ids still work; Model.encode says what is missing when text comes.
     return (hf if placed_by_map else hf.to(torch.device(device))), tokenizer
-
-
-def _require_device(device: str) -> None:
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = " ".join(str(error).split())[:120]
-        raise HeadcountError(f"The device {device!r} cannot be used here: {reason}") from error
 
 
 def _place(source: str) -> Path | None:
@@ -142,13 +141,3 @@ def _best_device() -> str:
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def _not_loaded(source: str, place: Path | None, error: Exception) -> str:
-    reason = " ".join(str(error).split())[:160] or type(error).__name__
-    if place is not None:
-        return f"The model in {place} could not be loaded: {reason}"
-    return (
-        f"The model {source!r} is neither a named model ({', '.join(NAMED)}) nor a local folder, and the hub did not"
-        f" deliver it. Check the spelling, the connection, or give a folder. (It said: {reason} …)"
-    )

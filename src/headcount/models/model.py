@@ -4,7 +4,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -82,36 +82,30 @@ class Model:
         self.last_logits(ids, ids.new_empty(0), past_key_values)
 
     def last_logits(
-        self, ids: Tensor, last: Tensor, past_key_values: DynamicCache | None = None, tokens: Tensor | None = None,
+        self,
+        ids: Tensor,
+        last: Tensor,
+        past_key_values: DynamicCache | None = None,
+        tokens: Tensor | None = None,
         rows: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
-        """Logits at one position of each row, [batch, vocabulary]; `last` holds the positions, of the first rows, or
-        of the `rows` named.
-
-        With `past_key_values`, ids and positions are those behind the prefix that was read. It grows in the run: give
-        a copy (`repeated_prefix`) where it is needed again.
-
-        Rows shorter than the batch are padded on the right: with causal attention no real token sees the padding, so
-        no attention mask is needed. Only the wanted rows are unembedded, as one contiguous matrix (HF's
-        `logits_to_keep` slices instead, which the CPU turns into a slow batched product). With `tokens` the logits are
-        those of these token ids alone, [batch, token].
-        """
+    ) -> Tensor:
+        """Logits at one position of each row, [batch, vocabulary]; `last` holds the positions, of the first rows, or of
+        the `rows` named. With `past_key_values`, ids and positions are those behind the prefix that was read. It grows
+        in the run: give a copy (`repeated_prefix`) where it is needed again. Rows shorter than the batch are padded on
+        the right: with causal attention no real token sees the padding, so no attention mask is needed. Only the wanted
+        rows are unembedded, as one contiguous matrix (HF's `logits_to_keep` slices instead, which the CPU turns into a
+        slow batched product). With `tokens` the logits are those of these token ids alone, [batch, token]."""
         rows = torch.arange(len(last), device=last.device) if rows is None else rows
 
         def gather(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             hidden = args[0]
             return (hidden[rows.to(hidden.device), last.to(hidden.device)].unsqueeze(1), *args[1:])
 
-        handle = self.unembedding.register_forward_pre_hook(gather)
-        try:
-            with self._unembedding_of(tokens):
-                logits: Tensor = self.hf(input_ids=ids, past_key_values=past_key_values, use_cache=False).logits
-        finally:
-            handle.remove()
+        with self.unembedding.register_forward_pre_hook(gather), self._unembedding_of(tokens):
+            logits: Tensor = self.hf(input_ids=ids, past_key_values=past_key_values, use_cache=False).logits
         return logits[:, 0]
 
-    @contextmanager
-    def _unembedding_of(self, tokens: Tensor | None) -> Iterator[None]:
+    def _unembedding_of(self, tokens: Tensor | None) -> AbstractContextManager[None]:
         """The same logits from a faster product, while the block lasts."""
         module = self.unembedding
         weight, bias = cast(Tensor, module.weight), cast(Tensor | None, getattr(module, "bias", None))
@@ -119,14 +113,11 @@ class Model:
             weight, bias = weight[tokens.to(weight.device)], None if bias is None else bias[tokens.to(weight.device)]
 
         def forward(hidden: Tensor) -> Tensor:
-            rows = hidden.shape[0]
-            if weight.device.type != "cpu" or rows not in FEW_ROWS or bias is not None:
+            if weight.device.type != "cpu" or len(hidden) not in FEW_ROWS or bias is not None:
                 return nn.functional.linear(hidden, weight, bias)
-            logits: Tensor = (weight @ hidden.flatten(0, 1).T).T.unflatten(0, hidden.shape[:2])
-            return logits
+            return torch.mm(weight, hidden.flatten(0, 1).T).T.view(*hidden.shape[:2], -1)
 
-        with stand_in(module, forward):
-            yield
+        return stand_in(module, forward)
 
     def repeated_prefix(self, prefix: DynamicCache, times: int) -> DynamicCache:
         """A copy of what `read_prefix` gave, its rows again and again, for a batch that is repeated as often."""

@@ -48,22 +48,19 @@ class NormParts:
 
     def share(self, part: Tensor, whole: Tensor) -> Tensor:
         """What `part` [..., term, d_model] becomes in the norm of `whole` [..., d_model], of which it is a term."""
-        share: Tensor = self.gain * self.centred(part) / self.scale(whole)[..., None, None]
-        return share
+        return torch.div(self.gain * self.centred(part), self.scale(whole)[..., None, None])
 
     def scale(self, x: Tensor) -> Tensor:
         """What the norm divides by, [...]."""
         squares = torch.linalg.vector_norm(self.centred(x), dim=-1).square()
-        scale: Tensor = (squares / x.shape[-1] + self.eps).sqrt()
-        return scale
+        return torch.sqrt(squares / x.shape[-1] + self.eps)
 
     def centred(self, x: Tensor) -> Tensor:
         return x - x.mean(-1, keepdim=True) if self.centres else x
 
 
 def _width(module: nn.Module) -> int:
-    for name in ("weight", "normalized_shape"):
-        found = getattr(module, name, None)
-        if found is not None:
-            return int(found.shape[0] if isinstance(found, Tensor) else found[-1])
-    raise HeadcountError(f"The width of the norm {type(module).__name__} was not found.")
+    shape = getattr(getattr(module, "weight", None), "shape", None) or getattr(module, "normalized_shape", None)
+    if not shape:
+        raise HeadcountError(f"The width of the norm {type(module).__name__} was not found.")
+    return int(shape[-1])

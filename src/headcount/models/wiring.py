@@ -5,8 +5,8 @@ names that a family's `edges` has for them.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from transformers.activations import NewGELUActivation
 
 from ..core.errors import HeadcountError
 from ..core.words import READERS, Readers
+from .anatomy import out_first
 from .families import FAMILIES
 from .graph import INPUTS, Graph, Input
 from .model import Model
@@ -28,8 +29,7 @@ from .stand_in import stand_in
 class Rows:
     """Features of a linear module that belong to heads."""
 
-    index: Tensor
-    """[head, head size]."""
+    index: Tensor  # [head, head size]
 
     @cached_property
     def step(self) -> int | None:
@@ -53,16 +53,13 @@ class Projection:
     """How the heads of one layer read one role: rows of a linear module."""
 
     module: nn.Module
-    rows: Rows
-    """Output features, where every head that reads has its own."""
+    rows: Rows  # output features, where every head that reads has its own
     source_rows: Rows
     """The features of the module's own weight that they come from; query heads that share a KV head have the same."""
 
     def weight(self) -> Tensor:
         """[head, head size, d_model]."""
-        weight = cast(Tensor, self.module.weight)
-        # GPT-2's Conv1D stores [in, out]; nn.Linear stores [out, in].
-        return self.source_rows.of(weight if isinstance(self.module, nn.Linear) else weight.T)
+        return self.source_rows.of(out_first(self.module))
 
     def bias(self) -> Tensor | None:
         """[head, head size]."""
@@ -79,8 +76,7 @@ class LayerWiring:
     attention: nn.Module
     attention_norm: NormParts | None
     projections: dict[Input, Projection]
-    heads_norm: NormParts | None
-    """The norm between the sum of the heads and the stream, in post-norm blocks."""
+    heads_norm: NormParts | None  # the norm between the sum of the heads and the stream, in post-norm blocks
     mlp_norm: NormParts | None
     mlp_in: nn.Module
     mlp_out: nn.Module
@@ -96,12 +92,9 @@ class Wiring:
     graph: Graph
     layers: tuple[LayerWiring, ...]
     final_norm: NormParts
-    n_kv_heads: int
-    """Of the model; the graph has more where query heads read."""
-    gelus: tuple[nn.Module, ...]
-    """Activations that are written out in elementary steps."""
-    learned_positions: bool
-    """Whether the stream begins with more than the token embedding."""
+    n_kv_heads: int  # of the model; the graph has more where query heads read
+    gelus: tuple[nn.Module, ...]  # activations that are written out in elementary steps
+    learned_positions: bool  # whether the stream begins with more than the token embedding
 
     @property
     def width(self) -> int:
@@ -109,18 +102,13 @@ class Wiring:
 
     @contextmanager
     def readied(self) -> Iterator[None]:
-        """The model made ready for runs of edges, while the block lasts. What it computes stays the same.
-
-        Where the graph counts keys and values by query head, they are written out once for each, so that each can be
-        changed alone. GPT-2's GELU, eight steps that each keep a tensor for the backward pass, becomes one.
-        """
+        """The model made ready for runs of edges, while the block lasts. What it computes stays the same. Where the
+        graph counts keys and values by query head, they are written out once for each, so that each can be changed
+        alone. GPT-2's GELU, eight steps that each keep a tensor for the backward pass, becomes one."""
         with ExitStack() as stack:
             for gelu in self.gelus:
                 stack.enter_context(stand_in(gelu, partial(nn.functional.gelu, approximate="tanh")))
-            if self.graph.n_kv_heads == self.n_kv_heads:
-                yield
-                return
-            for layer in self.layers:
+            for layer in self.layers if self.graph.n_kv_heads != self.n_kv_heads else ():
                 for module in layer.modules:
                     stack.enter_context(stand_in(module, _written_out(layer, module)))
                 for name, value in (("num_key_value_groups", 1), ("num_key_value_heads", self.graph.n_kv_heads)):
@@ -131,26 +119,21 @@ class Wiring:
             yield
 
     def _widen_norm(self, layer: LayerWiring, stack: ExitStack) -> None:
-        """OLMo-2 norms all keys of a token together: copies of the keys have the same mean square, and need copies of
-        the gain."""
+        """OLMo-2 norms all keys of a token together: copies have the same mean square, and need copies of the gain."""
         norm: Any = getattr(layer.attention, "k_norm", None)
-        keys: Any = layer.projections["k"].module
-        if norm is None or len(norm.weight) != keys.weight.shape[0]:
-            return
-        weight: Tensor = norm.weight
-        by_head = weight.detach().unflatten(0, (self.n_kv_heads, -1))
-        wide = by_head.repeat_interleave(self.graph.n_kv_heads // self.n_kv_heads, dim=0).flatten()
-        stack.callback(setattr, norm, "weight", weight)
-        norm.weight = nn.Parameter(wide, requires_grad=weight.requires_grad)
+        if norm is not None and len(norm.weight) == len(cast(Tensor, layer.projections["k"].module.weight)):
+            by_head = norm.weight.detach().unflatten(0, (self.n_kv_heads, -1))
+            wide = by_head.repeat_interleave(self.graph.n_kv_heads // self.n_kv_heads, dim=0).flatten()
+            stack.callback(setattr, norm, "weight", norm.weight)
+            norm.weight = nn.Parameter(wide, requires_grad=norm.weight.requires_grad)
 
 
 def _written_out(layer: LayerWiring, module: nn.Module) -> Callable[..., Tensor]:
     """The module's own forward, its key and value rows repeated for the query heads that share them."""
     own = module.forward
     parts = [projection for projection in layer.projections.values() if projection.module is module]
-    source = torch.empty(sum(projection.rows.index.numel() for projection in parts), dtype=torch.long)
-    for projection in parts:
-        source[projection.rows.index.flatten()] = projection.source_rows.index.flatten()
+    source = torch.cat([projection.source_rows.index.flatten() for projection in parts])
+    source = source[torch.cat([projection.rows.index.flatten() for projection in parts]).argsort()]
 
     def forward(*args: Any, **kwargs: Any) -> Tensor:
         output: Tensor = own(*args, **kwargs)
@@ -184,11 +167,10 @@ def graph_of_config(
 
 def has_edges(model: Model) -> bool:
     """Whether the edges of a model's family are known."""
-    try:
+    with suppress(HeadcountError):
         find_graph(model)
-    except HeadcountError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _kv_heads(text_config: Any, n_heads: int) -> int:
@@ -204,7 +186,7 @@ def find_wiring(model: Model, readers: Readers = "kv-heads") -> Wiring:
     assert wires is not None  # or there would be no graph
     n_kv = _kv_heads(model.hf.config.get_text_config(), anatomy.n_heads)
     like = cast(Tensor, model.unembedding.weight)
-    own = Graph(graph.n_layers, graph.n_heads, n_kv, graph.parallel)
+    own = replace(graph, n_kv_heads=n_kv)
 
     def norm(layer: nn.Module, name: str | None) -> NormParts | None:
         return None if name is None else NormParts.probe(layer.get_submodule(name), like)
@@ -214,25 +196,21 @@ def find_wiring(model: Model, readers: Readers = "kv-heads") -> Wiring:
         shared = graph.heads_of(role) // own.heads_of(role)
         source = _rows(own, anatomy.head_size, wires.layout, role).repeat_interleave(shared, dim=0)
         places[role] = name, Rows(_rows(graph, anatomy.head_size, wires.layout, role)), Rows(source)
-    layers = []
-    for index, block in enumerate(cast(nn.ModuleList, model.hf.get_submodule(family.layers))):
-        layers.append(
-            LayerWiring(
-                attention=block.get_submodule(family.attention),
-                attention_norm=norm(block, wires.attention_norm),
-                projections={
-                    role: Projection(block.get_submodule(name), rows, source)
-                    for role, (name, rows, source) in places.items()
-                },
-                heads_norm=NormParts.probe(anatomy.attention_norms[index], like) if anatomy.attention_norms else None,
-                mlp_norm=norm(block, wires.mlp_norm),
-                mlp_in=block.get_submodule(wires.mlp_in),
-                mlp_out=block.get_submodule(wires.mlp_out),
-            )
+    layers = tuple(
+        LayerWiring(
+            attention=block.get_submodule(family.attention),
+            attention_norm=norm(block, wires.attention_norm),
+            projections={role: Projection(block.get_submodule(name), *rows) for role, (name, *rows) in places.items()},
+            heads_norm=norm(block, family.attention_norm),
+            mlp_norm=norm(block, wires.mlp_norm),
+            mlp_in=block.get_submodule(wires.mlp_in),
+            mlp_out=block.get_submodule(wires.mlp_out),
         )
+        for block in cast(nn.ModuleList, model.hf.get_submodule(family.layers))
+    )
     assert anatomy.final_norm is not None
     gelus = tuple(module for module in model.hf.modules() if isinstance(module, NewGELUActivation))
-    return Wiring(graph, tuple(layers), NormParts.probe(anatomy.final_norm, like), n_kv, gelus, wires.learned_positions)
+    return Wiring(graph, layers, NormParts.probe(anatomy.final_norm, like), n_kv, gelus, wires.learned_positions)
 
 
 def _rows(graph: Graph, size: int, layout: str, role: Input) -> Tensor:
@@ -241,7 +219,5 @@ def _rows(graph: Graph, size: int, layout: str, role: Input) -> Tensor:
     within = torch.arange(size)
     if layout == "by head":
         return (3 * heads + INPUTS.index(role)) * size + within
-    before = 0
-    if layout == "blocks":
-        before = sum(graph.heads_of(other) for other in INPUTS[: INPUTS.index(role)]) * size
-    return before + heads * size + within
+    others = INPUTS[: INPUTS.index(role)] if layout == "blocks" else ()
+    return (sum(map(graph.heads_of, others)) + heads) * size + within

@@ -5,20 +5,15 @@ CPU pays for with a third of its time. Here the process keeps them.
 """
 
 import ctypes
-import sys
+from contextlib import suppress
 
-TRIM_THRESHOLD, TOP_PAD, MMAP_MAX = -1, -2, -4
-"""Names of settings in malloc.h."""
+TRIM_THRESHOLD, TOP_PAD, MMAP_MAX = -1, -2, -4  # names of settings in malloc.h
 
 
 def keep_freed_memory() -> None:
     """For the rest of this process; where the C library is another one, nothing happens."""
-    if sys.platform != "linux":
-        return
-    try:
+    with suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL("libc.so.6").mallopt
-    except (OSError, AttributeError):
-        return
-    mallopt(MMAP_MAX, 0)
-    mallopt(TRIM_THRESHOLD, 2**31 - 1)
-    mallopt(TOP_PAD, 2**28)
+        mallopt(MMAP_MAX, 0)
+        mallopt(TRIM_THRESHOLD, 2**31 - 1)
+        mallopt(TOP_PAD, 2**28)

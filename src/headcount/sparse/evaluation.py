@@ -11,6 +11,8 @@ from ..core.provenance import Facts
 from ..models import Model
 from ..models.gates import Gates, counted, drawn
 
+Logits = Callable[[Tensor], Tensor]
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -18,23 +20,15 @@ class Evaluation:
 
     length: int
     sequences: int
-    loss: float
-    """Nats a token, gates hard."""
-    dense_loss: float
-    """Of the dense model on the same text."""
-    open_gates_loss: float
-    """Of the trained weights with every gate open."""
-    open_share: float
-    """Open edges of all causal edges."""
-    keys_a_query: float | None
-    """None where there are no gates, in a dense control."""
-    empty_rows: float
-    """Share of (head, query) that attend to nothing."""
-    dead_heads: int
-    """Heads of which no gate opened anywhere."""
+    loss: float  # nats a token, gates hard
+    dense_loss: float  # of the dense model on the same text
+    open_gates_loss: float  # of the trained weights with every gate open
+    open_share: float  # open edges of all causal edges
+    keys_a_query: float | None  # None where there are no gates, in a dense control
+    empty_rows: float  # share of (head, query) that attend to nothing
+    dead_heads: int  # heads of which no gate opened anywhere
     heads: int
-    by_source: dict[str, dict[str, float]]
-    """Loss and dense loss of every source."""
+    by_source: dict[str, dict[str, float]]  # loss and dense loss of every source
 
     @property
     def in_words(self) -> str:
@@ -69,12 +63,7 @@ class Evaluation:
 
 @torch.no_grad()
 def evaluate(
-    model: Model,
-    gates: tuple[Gates, ...],
-    dense_logits: Callable[[Tensor], Tensor],
-    held_out: dict[str, Tensor],
-    batch: int,
-    at_most: int,
+    model: Model, gates: tuple[Gates, ...], dense_logits: Logits, held_out: dict[str, Tensor], batch: int, at_most: int
 ) -> Evaluation:
     """On `at_most` of the held-out sequences, every source in proportion to its size."""
     chosen = sample(held_out, at_most)
@@ -97,29 +86,24 @@ def evaluate(
                 rows += opened.numel()
                 empty += float((opened == 0).sum())
                 alive[layer] |= (opened.sum((0, 2)) > 0).cpu()
-        by_source[source] = {
-            "loss": float(torch.cat(losses).mean()),
-            "dense_loss": float(torch.cat(dense_losses).mean()),
-            "sequences": float(len(sequences)),
-        }
+        both = {"loss": losses, "dense_loss": dense_losses}
+        by_source[source] = {name: float(torch.cat(each).mean()) for name, each in both.items()}
+        by_source[source]["sequences"] = float(len(sequences))
     total = sum(source["sequences"] for source in by_source.values())
 
     def mean(name: str) -> float:
         return sum(source[name] * source["sequences"] for source in by_source.values()) / total
 
-    return Evaluation(
-        length=int(next(iter(chosen.values())).shape[1]), sequences=int(total), loss=mean("loss"),
-        dense_loss=mean("dense_loss"), open_gates_loss=float(torch.cat(open_losses).mean()),
-        open_share=open_edges / edges if edges else 1.0, keys_a_query=open_edges / rows if rows else None,
-        empty_rows=empty / rows if rows else 0.0, dead_heads=int((~alive).sum()) if gates else 0,
-        heads=model.head_count, by_source=by_source,
-    )  # fmt: skip
+    length = int(next(iter(chosen.values())).shape[1])
+    means = mean("loss"), mean("dense_loss"), float(torch.cat(open_losses).mean())
+    shares = open_edges / edges if edges else 1.0, open_edges / rows if rows else None, empty / rows if rows else 0.0
+    dead = int((~alive).sum()) if gates else 0
+    return Evaluation(length, int(total), *means, *shares, dead, model.head_count, by_source)
 
 
 def sample(held_out: dict[str, Tensor], at_most: int) -> dict[str, Tensor]:
     """Sequences of every source in proportion to its size, at least one, spread over it evenly."""
-    total = sum(map(len, held_out.values()))
-    share = min(at_most / total, 1.0)
+    share = min(at_most / sum(map(len, held_out.values())), 1.0)
     chosen = {}
     for source, sequences in held_out.items():
         wanted = max(round(len(sequences) * share), 1)

@@ -19,15 +19,12 @@ from torch import Tensor
 
 from .recipe import Recipe
 
-LOWEST, HIGHEST = -3.0, 8.0
-"""Between which the logarithm of a multiplier stays."""
+LOWEST, HIGHEST = -3.0, 8.0  # between which the logarithm of a multiplier stays
 DAMPING = 1.5
 """κ. A multiplier that only adds up answers late: edges go on being shut long after the bound is broken, then opened
 long after it is kept again."""
-SHUT = 1e-4
-"""Share of open edges below which a head counts as shut, and a smaller one is no longer worth much."""
-LEAST_SCALE = 0.01
-"""Violations are relative to the tolerance, or to this where it is smaller."""
+SHUT = 1e-4  # share of open edges below which a head counts as shut, and a smaller one is no longer worth much
+LEAST_SCALE = 0.01  # violations are relative to the tolerance, or to this where it is smaller
 
 
 @dataclass
@@ -51,24 +48,17 @@ class Bound:
     def multiplier(self) -> float:
         return math.exp(min(max(self.log_multiplier + DAMPING * self.violation, LOWEST), HIGHEST))
 
-    def term(self, lost: Tensor) -> Tensor:
-        return self.multiplier * (lost - self.tolerance)
-
     def update(self, lost: float) -> None:
-        violation = (lost - self.tolerance) / max(self.tolerance, LEAST_SCALE)
-        violation = min(max(violation, -1.0), 1.0)
+        violation = min(max((lost - self.tolerance) / max(self.tolerance, LEAST_SCALE), -1.0), 1.0)
         self.smoothed = self.smoothing * self.smoothed + (1 - self.smoothing) * violation
         self.updates += 1
         self.log_multiplier = min(max(self.log_multiplier + self.speed * self.violation, LOWEST), HIGHEST)
 
 
 def bounds_of(recipe: Recipe) -> list[Bound]:
-    tolerances = {"mean": recipe.tolerance, **({"tail": recipe.tail_tolerance} if recipe.tail else {})}
-    first = math.log(recipe.first_multiplier)
-    return [
-        Bound(name, tolerance, recipe.multiplier_speed, recipe.smoothing, first)
-        for name, tolerance in tolerances.items()
-    ]
+    same = recipe.multiplier_speed, recipe.smoothing, math.log(recipe.first_multiplier)
+    tail = [Bound("tail", recipe.tail_tolerance, *same)] if recipe.tail else []
+    return [Bound("mean", recipe.tolerance, *same), *tail]
 
 
 class _Lost(torch.autograd.Function):

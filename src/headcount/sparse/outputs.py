@@ -1,16 +1,15 @@
 """What a run leaves behind: its log as table and plot, the model, and a card that says what it is worth."""
 
-import csv
 import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 from ..core.files import write_file
+from ..core.saving import Floats, csv_text
 from ..models.gated_folder import ADAPTER, SparseFacts, save_gates
 from .evaluation import Evaluation
 from .trainee import Trainee
@@ -21,19 +20,13 @@ LOGS = ("training.csv", "training.png")
 
 
 def write_log(folder: Path, rows: Rows) -> None:
-    table = io.StringIO()
-    writer = csv.DictWriter(table, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({name: f"{value:.6g}" for name, value in row.items()})
     log, plot = LOGS
-    write_file(folder / log, table.getvalue())
+    write_file(folder / log, csv_text(rows))
     write_file(folder / plot, _plot(rows))
 
 
 def _plot(rows: Rows) -> bytes:
-    """Loss beside the dense model's, open edges, multipliers, against steps: every step faint, their running mean on
-    top."""
+    """Loss beside the dense model's, open edges, multipliers: every step faint, their running mean on top."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
 
@@ -71,13 +64,12 @@ def _plot(rows: Rows) -> bytes:
     return image.getvalue()
 
 
-def _running_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _running_mean(values: Floats) -> Floats:
     """Over a thirtieth of the run, behind each step."""
     width = max(len(values) // 30, 1)
-    summed = np.concatenate([[0.0], np.cumsum(values)])
-    first = np.maximum(np.arange(1, len(values) + 1) - width, 0)
-    found: NDArray[np.float64] = (summed[1:] - summed[first]) / (np.arange(1, len(values) + 1) - first)
-    return found
+    summed, steps = np.concatenate([[0.0], np.cumsum(values)]), np.arange(1, len(values) + 1)
+    first = np.maximum(steps - width, 0)
+    return np.asarray((summed[1:] - summed[first]) / (steps - first))
 
 
 def write_result(folder: Path, trainee: Trainee, facts: SparseFacts, evaluation: Evaluation, merge: bool) -> None:

@@ -1,5 +1,4 @@
-"""Everything that a post-training run is decided by, and nothing that it finds out. (Free of torch, for the command
-line's sake.)"""
+"""All that a post-training run is decided by, nothing that it finds out. (No torch, for the command line's sake.)"""
 
 from typing import Annotated
 

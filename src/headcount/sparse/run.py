@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -12,25 +11,16 @@ from ..core.errors import HeadcountError
 from ..core.files import writable_folder
 from ..core.progress import progress_bar, say
 from ..core.provenance import versions
-from ..models import NAMED, Model, load
-from ..models.gated_folder import (
-    ADAPTER,
-    SparseFacts,
-    has_adapter,
-    is_sparse,
-    read_gates,
-    require_base,
-    set_gates,
-    weight_norms,
-)
+from ..models import NAMED, Model, gated_folder, load
+from ..models.gated_folder import SparseFacts, is_sparse
 from ..models.gates import gates_of
 from .allocator import keep_freed_memory
-from .checkpoint import FILE as CHECKPOINT
 from .evaluation import Evaluation, evaluate
 from .outputs import LOGS, Rows, write_log, write_result
 from .recipe import Recipe
-from .text import Text, read_text
+from .text import read_text
 from .trainee import Trainee, make_trainee
+from .training import FILE as CHECKPOINT
 from .training import train
 
 
@@ -73,21 +63,22 @@ def sparsify(
             f"{model.name} is sparse already. Give its dense base; --start-from goes on with the adapter of an earlier"
             " run."
         )
-    _require_length(model, recipe.length)
+    length, longest = recipe.length, getattr(model.hf.config, "max_position_embeddings", None)
+    if longest is not None and length > longest:
+        raise HeadcountError(f"{model.name} reads {longest} tokens at most, and sequences of {length} are wanted.")
     model.require_tokenizer()
     sources = [text] if isinstance(text, str) else list(text)
     sequences = read_text(model, sources, recipe)
-    base_fingerprint, base_dtype, base_norms = model.weights_hash, str(model.hf.dtype), weight_norms(model)
-    origin = f"{base_fingerprint} {_digest(sequences)}"
+    weights = model.weights_hash, str(model.hf.dtype), gated_folder.weight_norms(model)
+    origin = f"{model.weights_hash} {_sha256(sequences.train.numpy().tobytes())}"
     earlier = None if start_from is None else Path(start_from).expanduser()
     if earlier is not None:
         origin += _require_start(earlier, model, recipe)
     trainee = make_trainee(model, recipe)
     if earlier is not None:
         _begin_with(trainee, earlier)
-    kind = "dense control" if recipe.control else "sparse"
     with progress_bar(recipe.steps, quiet=quiet or not accelerator.is_main_process) as bar:
-        bar.describe(f"{model.name} · {kind}")
+        bar.describe(f"{model.name} · {'dense control' if recipe.control else 'sparse'}")
 
         def report(rows: Rows, new: int) -> None:
             bar.advance(new)
@@ -99,20 +90,19 @@ def sparsify(
 
         rows = train(trainee, sequences, recipe, folder, accelerator, report, origin)
         bar.describe(f"{model.name} · evaluation on held-out text")
-        found = evaluate(
-            model, trainee.gates, trainee.dense_logits, sequences.held_out, recipe.batch, recipe.evaluate_sequences
-        )
+        shown = sequences.held_out, recipe.batch, recipe.evaluate_sequences
+        found = evaluate(model, trainee.gates, trainee.dense_logits, *shown)
     if accelerator.is_main_process:
         write_log(folder, rows)
-        facts = SparseFacts(
-            form=None if recipe.control else recipe.form, sharpness=recipe.sharpness, base=_lasting(source),
-            base_fingerprint=base_fingerprint, base_dtype=base_dtype, base_norms=base_norms,
-            made={
-                "recipe": recipe.facts(), "text": [Path(each).name for each in sources], "versions": versions(),
-                "earlier": [] if earlier is None else _history(SparseFacts.load(earlier)),
-                "evaluation": found.to_dict(),
-            },
-        )  # fmt: skip
+        made = {
+            "recipe": recipe.facts(),
+            "text": [Path(each).name for each in sources],
+            "versions": versions(),
+            "earlier": [] if earlier is None else SparseFacts.load(earlier).history(),
+            "evaluation": found.to_dict(),
+        }
+        form = None if recipe.control else recipe.form
+        facts = SparseFacts(form, recipe.sharpness, _lasting(source), *weights, made)
         write_result(folder, trainee, facts, found, merge)
         (folder / CHECKPOINT).unlink(missing_ok=True)
     accelerator.end_training()
@@ -131,19 +121,13 @@ def _require_own(folder: Path) -> None:
         )
 
 
-def _require_length(model: Model, length: int) -> None:
-    longest = getattr(model.hf.config, "max_position_embeddings", None)
-    if longest is not None and length > longest:
-        raise HeadcountError(f"{model.name} reads {longest} tokens at most, and sequences of {length} are wanted.")
-
-
 def _precision(device: str | None) -> str:
     """bfloat16 where the device computes in it."""
     return "bf16" if device != "cpu" and torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "no"
 
 
-def _digest(text: Text) -> str:
-    return hashlib.sha256(text.train.numpy().tobytes()).hexdigest()[:16]
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def _lasting(source: str | Path) -> str:
@@ -154,7 +138,7 @@ def _lasting(source: str | Path) -> str:
 
 def _require_start(folder: Path, model: Model, recipe: Recipe) -> str:
     """Refuse an earlier result that training cannot begin with; a hash of the one that it can."""
-    if recipe.lora is None or not (is_sparse(folder) and has_adapter(folder)):
+    if recipe.lora is None or not (is_sparse(folder) and gated_folder.has_adapter(folder)):
         raise HeadcountError(
             f"--start-from takes the folder of an adapter that headcount sparsify wrote, and --lora with its rank; got"
             f" {folder}."
@@ -167,23 +151,17 @@ def _require_start(folder: Path, model: Model, recipe: Recipe) -> str:
         raise HeadcountError(f"The gates in {folder} are {facts.form}, of sharpness {facts.sharpness}; give the same.")
     if facts.made["recipe"]["lora"] != recipe.lora:
         raise HeadcountError(f"The adapter in {folder} has the rank {facts.made['recipe']['lora']}; give --lora so.")
-    require_base(facts, model, folder)
-    return hashlib.sha256((folder / ADAPTER).read_bytes()).hexdigest()[:16]
-
-
-def _history(facts: SparseFacts) -> list[dict[str, Any]]:
-    """The recipes of the runs that a result comes from, first to last."""
-    return [*facts.made.get("earlier", []), {**facts.made["recipe"], "text": facts.made["text"]}]
+    gated_folder.require_base(facts, model, folder)
+    return _sha256((folder / gated_folder.ADAPTER).read_bytes())
 
 
 def _begin_with(trainee: Trainee, folder: Path) -> None:
     """The adapter and gates of an earlier result."""
     from peft import load_peft_weights, set_peft_model_state_dict
 
-    weights: dict[str, Any] = load_peft_weights(str(folder), device="cpu")
-    set_peft_model_state_dict(trainee.peft, weights)
+    set_peft_model_state_dict(trainee.peft, load_peft_weights(str(folder), device="cpu"))
     if trainee.gates:
-        set_gates(trainee.gates, read_gates(folder))
+        gated_folder.read_gates(trainee.gates, folder)
 
 
 def in_words(row: dict[str, float]) -> str:

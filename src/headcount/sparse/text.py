@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.errors import HeadcountError
+from ..core.errors import HeadcountError, in_short
 from ..models import Model
 from .recipe import Recipe
 
@@ -18,13 +18,11 @@ from .recipe import Recipe
 class Text:
     """Packed sequences to train on, and those held out, by source."""
 
-    train: Tensor
-    """[sequence, token]."""
+    train: Tensor  # [sequence, token]
     held_out: dict[str, Tensor]
 
     def batch(self, recipe: Recipe, step: int) -> Tensor:
-        """The sequences of a step: a function of seed and step alone, so that a run can go on anywhere. Every epoch
-        has an order of its own."""
+        """Of a step, by seed and step alone, so that a run can go on anywhere; every epoch has an order of its own."""
         total = len(self.train)
         wanted = np.arange(step * recipe.batch, (step + 1) * recipe.batch)
         rows = [np.random.default_rng((recipe.seed, int(at) // total)).permutation(total)[at % total] for at in wanted]
@@ -110,8 +108,7 @@ def _dataset(name: str, enough: int) -> Iterator[str]:
         ) from error
     path, _, part = name.partition(":")
     try:
-        rows = datasets.load_dataset(path, part or None, split="train", streaming=True)
-        for row in rows:
+        for row in datasets.load_dataset(path, part or None, split="train", streaming=True):
             if "text" not in row:
                 raise HeadcountError(f"The dataset {name} has no column `text`; its columns: {', '.join(row)}.")
             yield row["text"]
@@ -119,5 +116,5 @@ def _dataset(name: str, enough: int) -> Iterator[str]:
             if enough <= 0:
                 break
     except (OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:160]
-        raise HeadcountError(f"{name} is neither a file nor a folder, and no dataset was found: {reason}") from error
+        said = in_short(error)
+        raise HeadcountError(f"{name} is neither a file nor a folder, and no dataset was found: {said}") from error

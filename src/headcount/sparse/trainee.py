@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -17,17 +17,10 @@ from .recipe import Recipe
 @dataclass(frozen=True)
 class Trainee:
     model: Model
-    gates: tuple[Gates, ...]
-    """None in a dense control."""
-    peft: Any
-    """The peft model around `model.hf`, or None where every weight is trained."""
+    gates: tuple[Gates, ...]  # none in a dense control
+    peft: Any  # the peft model around `model.hf`, or None where every weight is trained
     dense_logits: Callable[[Tensor], Tensor]
     parameters: dict[str, nn.Parameter] = field(repr=False)
-
-    @property
-    def module(self) -> nn.Module:
-        module: nn.Module = self.model.hf
-        return module
 
 
 def make_trainee(model: Model, recipe: Recipe) -> Trainee:
@@ -35,25 +28,18 @@ def make_trainee(model: Model, recipe: Recipe) -> Trainee:
     gates open; otherwise it is a copy."""
     model.hf.eval()  # No dropout: the gates' noise is the only one.
     dense = copy.deepcopy(model.hf) if recipe.lora is None else None
-    if recipe.control:
-        gates: tuple[Gates, ...] = ()
-    else:
-        gates = add_gates(model, recipe.form, recipe.first_offset, recipe.sharpness)
+    gates = () if recipe.control else add_gates(model, recipe.form, recipe.first_offset, recipe.sharpness)
+    peft: Any = None if recipe.lora is None else _with_adapters(model, recipe.lora, recipe.seed)
     for layer in gates:
         layer.gradient = recipe.gradient
-    peft: Any = None
-    if recipe.lora is not None:
-        peft = _with_adapters(model, recipe.lora, recipe.seed)
-    for layer in gates:
-        layer.offset.requires_grad_(True)
+        layer.offset.requires_grad_(True)  # which adapters took away
     if dense is not None:
         dense.requires_grad_(False)
 
     @torch.no_grad()
     def dense_logits(ids: Tensor) -> Tensor:
         if dense is not None:
-            found: Tensor = dense(input_ids=ids, use_cache=False).logits
-            return found
+            return cast(Tensor, dense(input_ids=ids, use_cache=False).logits)
         with peft.disable_adapter(), drawn(gates, "open"):
             return model.logits(ids)
 
@@ -70,15 +56,9 @@ def _with_adapters(model: Model, rank: int, seed: int) -> Any:
     from transformers.pytorch_utils import Conv1D
 
     names = {module: name for name, module in model.hf.named_modules()}
-    targets = [
-        names[part]
-        for attention in model.anatomy.attentions
-        for part in attention.modules()
-        if isinstance(part, nn.Linear | Conv1D)
-    ]
+    parts = [part for attention in model.anatomy.attentions for part in attention.modules()]
+    linear = [part for part in parts if isinstance(part, nn.Linear | Conv1D)]
     torch.manual_seed(seed)
-    settings = LoraConfig(
-        r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules=targets, task_type="CAUSAL_LM",
-        fan_in_fan_out=isinstance(model.hf.get_submodule(targets[0]), Conv1D),
-    )  # fmt: skip
+    targets, in_first = [names[part] for part in linear], isinstance(linear[0], Conv1D)
+    settings = LoraConfig("CAUSAL_LM", r=rank, lora_alpha=2 * rank, target_modules=targets, fan_in_fan_out=in_first)
     return get_peft_model(model.hf, settings)

@@ -1,41 +1,94 @@
 """The loop: packed text in, a sparse model out; it can be killed at any time and goes on to the same result."""
 
+import json
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator
-from torch import Tensor
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as serialise
+from torch import Tensor, nn
 
 from ..core.errors import HeadcountError
+from ..core.files import write_file
 from ..core.keys import digest
 from ..models.gates import counted, drawn
-from .checkpoint import Training
-from .objective import Losses, bounds_of, regulariser
+from .objective import Bound, Losses, bounds_of, regulariser
 from .recipe import Recipe
 from .text import Text
 from .trainee import Trainee
 
 GRADIENT_NORM = 1.0
-Report = Callable[[list[dict[str, float]], int], None]
-"""Told the log so far, and how many of its entries are new."""
+FILE = "checkpoint.safetensors"
+MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+Report = Callable[[list[dict[str, float]], int], None]  # told the log so far, and how many of its entries are new
+
+
+@dataclass(frozen=True)
+class Training:
+    """What changes in the course of a run; its checkpoint is one file that is whole or absent."""
+
+    parameters: dict[str, nn.Parameter]
+    optimizer: torch.optim.Optimizer
+    bounds: list[Bound]
+    rows: list[dict[str, float]]  # the log, one entry a step
+
+    def save(self, folder: Path, key: str) -> None:
+        tensors: dict[str, Tensor] = {}
+        for name, parameter in self.parameters.items():
+            tensors[f"weight/{name}"] = parameter.detach().cpu().contiguous()
+            for moment, value in self.optimizer.state.get(parameter, {}).items():
+                tensors[f"{moment}/{name}"] = value.detach().cpu().contiguous()
+        state = {"rows": self.rows, "bounds": [vars(bound) for bound in self.bounds]}
+        facts = {"key": key, **{name: json.dumps(value) for name, value in state.items()}}
+        write_file(folder / FILE, serialise(tensors, facts))
+
+    def restore(self, folder: Path, key: str) -> int:
+        """Go on where an earlier run stopped, if it was the same run; the number of steps that are done."""
+        path = folder / FILE
+        if not path.exists():
+            return 0
+        try:
+            with safe_open(path, framework="pt") as file:
+                state = file.metadata()
+                same = state["key"] == key
+                tensors = {name: file.get_tensor(name) for name in file.offset_keys() if same}
+        except (OSError, SafetensorError, KeyError, TypeError) as error:
+            raise HeadcountError(f"The checkpoint {path} cannot be read; delete it to begin anew. ({error})") from error
+        if not same:
+            raise HeadcountError(
+                f"{folder} holds a checkpoint of another run (other text, model or settings). Give the settings it was"
+                " begun with to go on, another --out, or delete the checkpoint to begin anew."
+            )
+        self.rows[:] = json.loads(state["rows"])
+        for bound, saved in zip(self.bounds, json.loads(state["bounds"]), strict=True):
+            vars(bound).update(saved)
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                parameter.copy_(tensors[f"weight/{name}"])
+                for moment in MOMENTS:
+                    if (value := tensors.get(f"{moment}/{name}")) is not None:
+                        where = value.device if moment == "step" else parameter.device  # Adam counts steps on the CPU
+                        self.optimizer.state[parameter][moment] = value.to(where)
+        return len(self.rows)
 
 
 @torch.enable_grad()
 def train(
     trainee: Trainee, text: Text, recipe: Recipe, folder: Path, accelerator: Accelerator, report: Report, origin: str
 ) -> list[dict[str, float]]:
-    """Run the steps that are not yet done; returns the log of all of them. `origin` tells the text and the model that
-    the run began with from others."""
+    """Run the steps that are not yet done; returns the log of all. `origin` tells this text and model from others."""
     gate_parameters = {id(layer.offset) for layer in trainee.gates}
     weights = [p for p in trainee.parameters.values() if id(p) not in gate_parameters]
     offsets = [p for p in trainee.parameters.values() if id(p) in gate_parameters]
     groups = [{"params": weights, "lr": recipe.weight_lr}, {"params": offsets, "lr": recipe.gate_lr}]
     optimizer = torch.optim.AdamW([group for group in groups if group["params"]], weight_decay=0.0, betas=(0.9, 0.99))
     speeds = [group["lr"] for group in optimizer.param_groups]
-    module = accelerator.prepare(trainee.module)
+    module = accelerator.prepare(trainee.model.hf)
     training = Training(trainee.parameters, optimizer, bounds_of(recipe), rows=[])
     key = digest([recipe.facts(), origin], 16)
     done = training.restore(folder, key)
@@ -70,8 +123,8 @@ def _step(
         with counted(trainee.gates, recipe.distance_power) as ledger, drawn(trainee.gates, "noisy"):
             logits = module(input_ids=ids, use_cache=False).logits
     losses = Losses.of(logits, dense_logits, ids, recipe.kl)
-    bounded = losses.bounded(recipe)
-    total = torch.stack([bound.term(lost) for bound, lost in zip(training.bounds, bounded, strict=True)]).sum()
+    bounded = list(zip(training.bounds, losses.bounded(recipe), strict=True))
+    total = torch.stack([bound.multiplier * (lost - bound.tolerance) for bound, lost in bounded]).sum()
     opened: dict[str, Tensor] = {}
     if trainee.gates:
         sparsity = regulariser(ledger.expected, recipe)
@@ -84,15 +137,13 @@ def _step(
     training.optimizer.zero_grad(set_to_none=True)
     accelerator.backward(total)
     gradient = torch.nn.utils.clip_grad_norm_(list(trainee.parameters.values()), GRADIENT_NORM)
-    row = {"step": step + 1.0}
-    names = ["loss", "dense_loss", *opened, "gradient", *(f"{bound.name}_lost" for bound in training.bounds)]
-    found = torch.stack(
-        [x.detach().float().cpu() for x in (losses.loss, losses.dense, *opened.values(), gradient, *bounded)]
-    )
-    numbers: Tensor = accelerator.reduce(found.to(accelerator.device), reduction="mean").cpu()
+    found = {"loss": losses.loss, "dense_loss": losses.dense, **opened, "gradient": gradient}
+    found |= {f"{bound.name}_lost": lost for bound, lost in bounded}
+    stacked = torch.stack([number.detach().float().cpu() for number in found.values()])
+    numbers: Tensor = accelerator.reduce(stacked.to(accelerator.device), reduction="mean").cpu()
     if bool(torch.isfinite(numbers).all()):
         training.optimizer.step()
-    row |= dict(zip(names, numbers.tolist(), strict=True))
+    row = {"step": step + 1.0, **dict(zip(found, numbers.tolist(), strict=True))}
     for bound in training.bounds:
         row[f"{bound.name}_multiplier"] = bound.multiplier
         if math.isfinite(row[f"{bound.name}_lost"]):
