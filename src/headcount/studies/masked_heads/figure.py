@@ -1,18 +1,17 @@
 """Masked heads: answers against k, top k solid and random k dashed, accuracy blue and similarity red."""
 
 from collections.abc import Sequence
-from textwrap import wrap
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from ...sweeps.curve import Curve
-from ...view.style import STYLE
+from ...view.style import different, grouped, styled, surround
 
 ACCURACY_COLOUR, SIMILARITY_COLOUR = "#1f5fbf", "#c8322d"
 DASHES: dict[str, Any] = {"absolute": "-", "chance": (0, (4, 2)), "chance-matched": (0, (1, 1.6))}
@@ -24,10 +23,8 @@ PANEL_WIDTH, PANEL_HEIGHT = 2.55, 2.5
 
 def plot(curves: Sequence[Curve], threshold: float | None = None, title: str = "") -> Figure:
     """A row a model, a column a function."""
-    rows: dict[str, dict[str, list[Curve]]] = {}
-    for curve in curves:
-        rows.setdefault(curve.model, {}).setdefault(curve.title, []).append(curve)
-    return draw_masked([list(cells.values()) for cells in rows.values()], title)
+    rows = grouped(curves, "model").values()
+    return draw_masked([list(grouped(row, "title").values()) for row in rows], title)
 
 
 def shown_similarity(curves: Sequence[Curve]) -> str:
@@ -35,28 +32,23 @@ def shown_similarity(curves: Sequence[Curve]) -> str:
     return next((name for name in SIMILARITY_WORDS if all(name in curve.values for curve in curves)), "")
 
 
+@styled
 def draw_masked(rows: Sequence[Sequence[Sequence[Curve]]], title: str = "") -> Figure:
     """Rows of models, columns of functions; a cell has a curve for each kind of mask."""
     curves = [curve for row in rows for cell in row for curve in cell]
     second, columns = shown_similarity(curves), max(map(len, rows))
-    with mpl.rc_context(STYLE):
-        width = max(columns * PANEL_WIDTH + 0.5, 6.4)
-        figure = Figure(figsize=(width, PANEL_HEIGHT * len(rows) + 1.45), layout="constrained")
-        axes = figure.subplots(len(rows), columns, squeeze=False, sharey=True)
-        for number, (row, places) in enumerate(zip(rows, axes, strict=True)):
-            for cell, ax in zip(row, places, strict=False):
-                _draw_cell(ax, cell, second, bottom=number == len(rows) - 1)
-                ax.set_title(cell[0].title)
-            for ax in places[len(row) :]:
-                ax.remove()
-            many = len({curve.model for curve in curves}) > 1
-            places[0].set_ylabel(f"{row[0][0].model}\nScore" if many else "Score")
-        handles, labels = _legend(curves, second)
-        figure.legend(
-            handles, labels, loc="outside upper center", ncols=2, fontsize=8,
-            title="\n".join(wrap(title, int(width * 12))) or None, title_fontsize=10.5,
-        )  # fmt: skip
-        figure.supxlabel("\n".join(wrap(_caption(curves, second), int(width * 17))), fontsize=7, color="#555555")
+    width = max(columns * PANEL_WIDTH + 0.5, 6.4)
+    figure = Figure(figsize=(width, PANEL_HEIGHT * len(rows) + 1.45), layout="constrained")
+    axes = figure.subplots(len(rows), columns, squeeze=False, sharey=True)
+    many = len({curve.model for curve in curves}) > 1
+    for number, (row, places) in enumerate(zip(rows, axes, strict=True)):
+        for cell, ax in zip(row, places, strict=False):
+            _draw_cell(ax, cell, second, bottom=number == len(rows) - 1)
+            ax.set_title(cell[0].title)
+        for ax in places[len(row) :]:
+            ax.remove()
+        places[0].set_ylabel(f"{row[0][0].model}\nScore" if many else "Score")
+    surround(figure, _legend(curves, second), 2, title, _caption(curves, second), fontsize=8)
     return figure
 
 
@@ -67,16 +59,14 @@ def _draw_cell(ax: Axes, cell: Sequence[Curve], second: str, bottom: bool) -> No
         for curve in cell:
             value, low, high = curve.band(metric)
             main = curve.order != "chance-matched"
-            ax.plot(
-                curve.ks, value, color=colour, linestyle=DASHES[curve.order], linewidth=1.6 if main else 1.1,
-                marker="o" if main else None, markersize=4, alpha=1.0 if main else 0.75,
-            )  # fmt: skip
+            strength: Any = {"linewidth": 1.6, "alpha": 1.0} if main else {"linewidth": 1.1, "alpha": 0.75}
+            ax.plot(curve.ks, value, **_look(curve.order, colour), **strength)
             if main:
                 ax.fill_between(curve.ks, low, high, color=colour, alpha=0.13, linewidth=0)
     ks = cell[0].ks
     ax.set_xscale("log", base=2)
     ax.xaxis.set_major_locator(FixedLocator(list(ks)))
-    ax.xaxis.set_major_formatter(FixedFormatter([str(k) for k in ks]))
+    ax.xaxis.set_major_formatter(FixedFormatter(list(map(str, ks))))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_ylim(-0.03, 1.03)
     ax.set_yticks(np.linspace(0, 1, 6))
@@ -90,27 +80,29 @@ def _shown(metric: str, second: str) -> list[tuple[str, str]]:
     return [(metric, ACCURACY_COLOUR), *([(second, SIMILARITY_COLOUR)] if second else [])]
 
 
-def _legend(curves: Sequence[Curve], second: str) -> tuple[list[Line2D], list[str]]:
-    handles, labels = [], []
+def _look(order: str, colour: str) -> dict[str, Any]:
+    marker = "o" if order != "chance-matched" else None
+    return {"color": colour, "linestyle": DASHES[order], "marker": marker, "markersize": 4}
+
+
+def _legend(curves: Sequence[Curve], second: str) -> dict[str, Artist]:
+    legend: dict[str, Artist] = {}
     for metric, colour in _shown(curves[0].metric, second):
         words = {**ACCURACY_WORDS, **SIMILARITY_WORDS}[metric]
-        for order in dict.fromkeys(curve.order for curve in curves):
-            marker = "o" if order != "chance-matched" else None
-            handles.append(Line2D([], [], color=colour, linestyle=DASHES[order], marker=marker, markersize=4))
-            labels.append(f"{ORDER_WORDS[order]} {words}")
-        handles.append(Line2D([], [], color=colour, linewidth=0.9, alpha=0.45))
-        labels.append(f"unmasked {words}")
-    return handles, labels
+        for order in grouped(curves, "order"):
+            legend[f"{ORDER_WORDS[order]} {words}"] = Line2D([], [], **_look(order, colour))
+        legend[f"unmasked {words}"] = Line2D([], [], color=colour, linewidth=0.9, alpha=0.45)
+    return legend
 
 
 def _caption(curves: Sequence[Curve], second: str) -> str:
     """What the lines and bands are, so that the figure can stand alone."""
-    draws = sorted({curve.draws for curve in curves if curve.order != "absolute"})
-    asked = sorted({curve.pairs for curve in curves})
+    draws = different(curve.draws for curve in curves if curve.order != "absolute")
+    asked = different(curve.pairs for curve in curves)
     heads = list(dict.fromkeys(f"{curve.model} ({curve.total:,} heads)" for curve in curves))
     where = {"generated": "from the last prompt token on", "all": "at every position"}
     places = " and ".join(dict.fromkeys(where[curve.provenance["positions"]] for curve in curves))
-    random = f" RandomK: mean of {'–'.join(map(str, draws))} draws outside the top k, bands 90 % of the draws;"
+    random = f" RandomK: mean of {draws} draws outside the top k, bands 90 % of the draws;"
     against = {
         "comet": "; COMET: masked answer against the unmasked one, with the right answer as source",
         "similarity": "; no COMET here: similarity is the cosine with the unmasked answer's all-MiniLM-L6-v2 embedding",
@@ -119,6 +111,6 @@ def _caption(curves: Sequence[Curve], second: str) -> str:
     }[second]
     return (
         f"{', '.join(heads)}; heads ranked by {curves[0].method} on other questions, masked with {curves[0].fill}"
-        f" {places}; {'–'.join(map(str, asked))} test questions a function.{random if draws else ''}"
+        f" {places}; {asked} test questions a function.{random if draws else ''}"
         f" bands of TopK: 90 % over resampled templates{against}"
     )

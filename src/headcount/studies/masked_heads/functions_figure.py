@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -11,12 +10,13 @@ from numpy.typing import NDArray
 
 from ...tasks.questions import function_title
 from ...view.agreement import draw_matrix
-from ...view.style import STYLE
+from ...view.style import CAPTION, styled
 
 MAP_WORDS = "Maps: score of every head, red above zero and blue below, white at zero; each map has its own scale"
 MAP_WIDTH, MAP_HEIGHT, COLUMNS = 1.75, 2.5, 4
 
 
+@styled
 def draw_functions(
     maps: NDArray[np.float64], functions: Sequence[str], overlap: NDArray[np.float64], k: int, title: str = ""
 ) -> Figure:
@@ -24,27 +24,26 @@ def draw_functions(
     rows = -(-len(functions) // COLUMNS)
     columns = min(COLUMNS, len(functions))
     side = 0.38 * len(functions) + 1.9
-    with mpl.rc_context(STYLE):
-        size = (columns * MAP_WIDTH + side + 0.4, max(rows * MAP_HEIGHT, side) + 0.7)
-        figure = Figure(figsize=size, layout="constrained")
-        halves: Any = figure.subfigures(1, 2, width_ratios=(columns * MAP_WIDTH, side))
-        left, right = halves
-        axes = np.atleast_1d(left.subplots(rows, columns, squeeze=False)).ravel()
-        for function, scores, ax in zip(functions, maps, axes, strict=False):
-            limit = max(float(np.abs(scores).max()), 1e-12)
-            shown: Any = ax.imshow(scores, aspect="auto", origin="lower", cmap="RdBu_r", vmin=-limit, vmax=limit)
-            shown.set_interpolation("nearest")
-            ax.set_title(function_title(function), fontsize=8.5)
-            ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-            ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
-        for ax in axes[len(functions) :]:
-            ax.remove()
-        for ax in axes[::columns]:
-            ax.set_ylabel("Layer")
-        for ax in axes[max(len(functions) - columns, 0) : len(functions)]:
-            ax.set_xlabel("Head")
-        names = [function_title(function) for function in functions]
-        draw_matrix(right.subplots(), f"Overlap of the top {k} (Jaccard)", overlap, names, low=0.0, named=True)
-        figure.suptitle(title, fontsize=10.5)
-        figure.supxlabel(MAP_WORDS, fontsize=7, color="#555555")
+    size = (columns * MAP_WIDTH + side + 0.4, max(rows * MAP_HEIGHT, side) + 0.7)
+    figure = Figure(figsize=size, layout="constrained")
+    halves: Any = figure.subfigures(1, 2, width_ratios=(columns * MAP_WIDTH, side))
+    left, right = halves
+    axes = left.subplots(rows, columns, squeeze=False).ravel()
+    names = [function_title(function) for function in functions]
+    for name, scores, ax in zip(names, maps, axes, strict=False):
+        limit = max(float(np.abs(scores).max()), 1e-12)
+        look: Any = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit, "interpolation": "nearest"}
+        ax.imshow(scores, aspect="auto", origin="lower", **look)
+        ax.set_title(name, fontsize=8.5)
+        ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+        ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+    for ax in axes[len(functions) :]:
+        ax.remove()
+    for ax in axes[::columns]:
+        ax.set_ylabel("Layer")
+    for ax in axes[max(len(functions) - columns, 0) : len(functions)]:
+        ax.set_xlabel("Head")
+    draw_matrix(right.subplots(), f"Overlap of the top {k} (Jaccard)", overlap, names, low=0.0, named=True)
+    figure.suptitle(title, fontsize=10.5)
+    figure.supxlabel(MAP_WORDS, **CAPTION)
     return figure
