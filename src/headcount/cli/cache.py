@@ -35,9 +35,7 @@ def size() -> None:
 
 
 @cache_app.command()
-def clean(
-    older_than: Annotated[float, typer.Option(help="Days; steps that are younger stay.")] = 0.0,
-) -> None:
+def clean(older_than: Annotated[float, typer.Option(help="Days; steps that are younger stay.")] = 0.0) -> None:
     """Remove finished steps. Models and environments that were fetched stay."""
     from ..core.cache import Store
 
@@ -61,7 +59,5 @@ def show(
         steps = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))["steps"]
     except (OSError, ValueError, KeyError) as error:
         raise HeadcountError(f"{folder} is not the output folder of a study: it has no provenance.json.") from error
-    print_table(
-        ("key", "step", ""),
-        [(s["key"][:12], s["label"], "in the cache" if store.has(s["key"]) else "no longer there") for s in steps],
-    )
+    there = {True: "in the cache", False: "no longer there"}
+    print_table(("key", "step", ""), [(s["key"][:12], s["label"], there[store.has(s["key"])]) for s in steps])

@@ -25,16 +25,12 @@ def score(
 ) -> None:
     """Score every head on a task and save the scores, to be compared or swept later."""
     from ..core.files import writable_folder
+    from ..rank.fit import QUICK
     from ..rank.score import score as make_scores
     from ..tasks import task as make_task
 
     writable_folder(out)
-    loaded = load_model(model)
-    fit = None
-    if quick:
-        from ..rank.fit import QUICK
-
-        fit = QUICK
+    loaded, fit = load_model(model), QUICK if quick else None
     made = make_scores(loaded, make_task(task, loaded, n=n, seed=seed), method, fill=fill, seed=seed, fit=fit)
     made.save(out)
     print(f"Scores of {method} on {task} are in {out}. First by size: {', '.join(made.top(5))}.")

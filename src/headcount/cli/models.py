@@ -1,7 +1,6 @@
 """Commands about models: fetch, check, forecast, make sparse."""
 
 import sys
-from inspect import Parameter
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -12,10 +11,12 @@ import typer
 from ..core.errors import HeadcountError
 from ..sparse.recipe import Recipe
 from .app import ModelArgument, app, load_model
-from .options import given, options_of, with_options
+from .options import given, options_of, own_options, with_options
 
 if TYPE_CHECKING:
     from ..core.words import Readers
+
+TEXT_HELP = "Files (.txt, .jsonl), a folder, or a dataset's name; may be given again."
 
 
 @app.command()
@@ -30,10 +31,10 @@ def check(model: ModelArgument) -> None:
         lines = wrap(f"{verdict.name} ({verdict.detail})", max(get_terminal_size().columns - 8, 40))
         print(f"{'ok    ' if verdict.passed else 'FAILED'}  " + "\n        ".join(lines), flush=True)
         passed.append(verdict.passed)
-    failed = passed.count(False)
-    print("All checks passed." if not failed else f"{failed} of {len(passed)} checks failed.")
-    if failed:
+    if failed := passed.count(False):
+        print(f"{failed} of {len(passed)} checks failed.")
         raise typer.Exit(1)
+    print("All checks passed.")
 
 
 @app.command()
@@ -82,9 +83,16 @@ def pull(model: Annotated[str, typer.Argument(help="A named model, such as smoll
     print(f"smollm2{also} is in {folder}")
 
 
-def _sparsify(
-    model: str, text: list[str], out: Path, start_from: Path | None, merge: bool, device: str | None, **values: object
+def sparsify(
+    model: ModelArgument,
+    text: Annotated[list[str], typer.Option(help=TEXT_HELP)],
+    out: Annotated[Path, typer.Option(help="Folder for the sparse model; a killed run goes on from there.")],
+    start_from: Annotated[Path | None, typer.Option(help="Begin with the adapter and gates of this folder.")] = None,
+    merge: Annotated[bool, typer.Option("--merge", help="Write whole weights, not an adapter.")] = False,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; the best one by default.")] = None,
+    **values: object,
 ) -> None:
+    """Post-train a model so that it attends to a key or two a query, at the dense model's loss."""
     from ..sparse.run import sparsify as make_sparse
     from ..view.tables import print_evaluation
 
@@ -97,32 +105,4 @@ def _sparsify(
     print_evaluation(found, out)
 
 
-def _fixed(name: str, hint: object, default: object = None) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-
-
-OWN = [
-    _fixed("model", ModelArgument, Parameter.empty),
-    _fixed(
-        "text",
-        Annotated[
-            list[str], typer.Option(help="Files (.txt, .jsonl), a folder, or a dataset's name; may be given again.")
-        ],
-        Parameter.empty,
-    ),
-    _fixed(
-        "out",
-        Annotated[Path, typer.Option(help="Folder for the sparse model; a killed run goes on from there.")],
-        Parameter.empty,
-    ),
-    _fixed("start_from", Annotated[Path | None, typer.Option(help="Begin with the adapter and gates of this folder.")]),
-    _fixed("merge", Annotated[bool, typer.Option("--merge", help="Write whole weights, not an adapter.")], False),
-    _fixed("device", Annotated[str | None, typer.Option(help="cpu, cuda, …; the best one by default.")]),
-]
-app.command("sparsify")(
-    with_options(
-        _sparsify,
-        [*OWN, *options_of(Recipe, {})],
-        "Post-train a model so that it attends to a key or two a query, at the dense model's loss.",
-    )
-)
+app.command()(with_options(sparsify, [*own_options(sparsify), *options_of(Recipe, {})]))

@@ -1,11 +1,15 @@
 """Commands that show what there is: methods, tasks, questions; and the setup of COMET."""
 
+import json
 from typing import Annotated
 
 import typer
 
 from ..core.errors import HeadcountError
 from .app import app, comet_app, load_model, tasks_app
+
+MODEL_HELP = "Whose tokenizer makes the prompts, and whose answers are shown."
+PYTHON_HELP = "The Python to make it with: 3.10, 3.11 or 3.12. By default headcount's own."
 
 
 @app.command()
@@ -14,10 +18,8 @@ def methods() -> None:
     from ..rank import METHODS
     from ..view.tables import print_table
 
-    print_table(
-        ("method", "units", "what it is", "forwards"),
-        [(name, method.units, method.summary, method.cost) for name, method in METHODS.sound().items()],
-    )
+    rows = [(name, method.units, method.summary, method.cost) for name, method in METHODS.sound().items()]
+    print_table(("method", "units", "what it is", "forwards"), rows)
     print("L layers of H heads, S steps, E edges; a backward pass counts as one forward.")
 
 
@@ -33,9 +35,7 @@ def list_tasks() -> None:
 @tasks_app.command("show")
 def show_task(
     task: Annotated[str, typer.Argument(help="A task, or a JSONL file.")],
-    model: Annotated[
-        str, typer.Option(help="Whose tokenizer makes the prompts, and whose answers are shown.")
-    ] = "smollm2",
+    model: Annotated[str, typer.Option(help=MODEL_HELP)] = "smollm2",
     n: Annotated[int, typer.Option("-n", help="How many examples.")] = 3,
     seed: Annotated[int, typer.Option(help="Of the examples.")] = 0,
 ) -> None:
@@ -72,9 +72,7 @@ def show_questions(
 
 @comet_app.command("setup")
 def comet_setup(
-    python: Annotated[
-        str | None, typer.Option(help="The Python to make it with: 3.10, 3.11 or 3.12. By default headcount's own.")
-    ] = None,
+    python: Annotated[str | None, typer.Option(help=PYTHON_HELP)] = None,
 ) -> None:
     """Install COMET beside headcount, in the cache folder: some minutes, 1.4 GB; with CUDA several GB more."""
     from ..core.progress import waiting
@@ -87,12 +85,8 @@ def comet_setup(
 
 
 @app.command()
-def schema(
-    name: Annotated[str, typer.Argument(help="A kind of study, or sparsify.")],
-) -> None:
+def schema(name: Annotated[str, typer.Argument(help="A kind of study, or sparsify.")]) -> None:
     """Print the JSON Schema of a study's TOML, or of the recipe of sparsify, for editors."""
-    import json
-
     from ..sparse.recipe import Recipe
     from ..studies import STUDIES
     from ..studies.study import study_schema

@@ -11,14 +11,15 @@
 (Free of torch until one of them is asked for.)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
+from ..core.provenance import Facts
 from ..core.words import CurveKind
 from .panel import Panel
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from .plan import Found, Step, Work
 
 Part = Literal["steps", "outputs", "figure", "table"]
+Summary = Facts
+"""What summary.json says: version, kind and title in every study, and each kind more. `version` changes when the
+meaning of a key does."""
 
 
 class Cell(Protocol):
@@ -39,14 +43,6 @@ class Cell(Protocol):
 
     @property
     def curves(self) -> "Sequence[Curve]": ...
-
-
-class Summary(TypedDict):
-    """What summary.json has in every study; each kind says more. `version` changes when the meaning of a key does."""
-
-    version: int
-    kind: str
-    title: str
 
 
 class Together(Protocol):
@@ -77,10 +73,5 @@ class StudyKind:
 
     def together(self, works: "Sequence[Work[Cell]]") -> Together | None:
         """Steps that a study of this kind does once, behind those of its cells; most have none."""
-        make = getattr(self.part("steps"), "together", None)
-        found: Together | None = None if make is None else make(works)
-        return found
-
-    def options(self) -> Mapping[str, str]:
-        """Keys and what they mean."""
-        return {name: field.description or "" for name, field in self.settings.model_fields.items()}
+        make = getattr(self.part("steps"), "together", lambda works: None)
+        return cast(Together | None, make(works))

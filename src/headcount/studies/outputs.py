@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -37,6 +37,16 @@ def write_common(folder: Path, study: Study, cells: Sequence[Cell], summary: Sum
     write_file(folder / "provenance.json", json.dumps({**facts, "steps": list(steps)}, indent=1) + "\n")
 
 
+def summary_of(study: Study, **more: object) -> Summary:
+    """What every summary begins with, and what this kind says beyond it."""
+    return {"version": SUMMARY_VERSION, "kind": study.kind.name, "title": study.title, **more}
+
+
+def facts_of(thing: object, *names: str) -> Facts:
+    """Attributes by their names."""
+    return {name: getattr(thing, name) for name in names}
+
+
 def file_name(words: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", words).strip("-")
 
@@ -44,3 +54,7 @@ def file_name(words: str) -> str:
 def rounded(value: float | None) -> float | None:
     """Six digits; nothing where it is not a number, which JSON does not know."""
     return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None
+
+
+def all_rounded(values: Mapping[str, float | None]) -> dict[str, float | None]:
+    return {name: rounded(value) for name, value in values.items()}

@@ -14,6 +14,7 @@ from ...meters.answers import Answers
 from ...meters.comet import HOW_TO_GET_IT, comet_scores, find_comet
 from ...sweeps import Curve
 from ...sweeps.masking import MaskedAnswers
+from ...tasks.questions import of_function
 from ..plan import Found, Job, Step
 
 if TYPE_CHECKING:
@@ -65,20 +66,12 @@ def together(works: "Sequence[MaskedWork]") -> Comet:
     asked, needs = [], list[Step[Result]]()
     for work in works:
         test = work.questions.test
-        function = work.questions.require(work.panel.task)
-        places = [place for place, question in enumerate(test) if question.function == function]
+        places = of_function(test, work.questions.require(work.panel.task))
         asked.append({"tests": len(test), "places": places, "rights": [test[place].answer for place in places]})
         needs += [work.whole, *work.masked.values()]
     settings = {"asked": asked, "masks": len(works[0].masked), "model": panel.comet_model, "command": str(command)}
-    step = Step(
-        label="COMET",
-        function=f"{__name__}:comet_step",
-        returns=CometScores,
-        settings=settings,
-        needs=tuple(needs),
-        optional=True,
-    )
-    return Comet(step, "")
+    function = f"{__name__}:comet_step"
+    return Comet(Step("COMET", function, CometScores, settings, needs=tuple(needs), optional=True), "")
 
 
 def comet_step(job: Job, *answers: Answers | MaskedAnswers) -> CometScores:
