@@ -105,4 +105,4 @@ def sparsify(
     print_evaluation(found, out)
 
 
-app.command()(with_options(sparsify, [*own_options(sparsify), *options_of(Recipe, {})]))
+app.command()(with_options(sparsify, [*own_options(sparsify), *options_of(Recipe, {}, {})]))

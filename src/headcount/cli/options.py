@@ -14,19 +14,11 @@ from ..core.settings import Settings, literals
 Command = Callable[..., None]
 
 
-def options_of(
-    settings: type[Settings],
-    defaults: Mapping[str, object],
-    *,
-    again: Mapping[str, str] | None = None,
-    leave_out: Sequence[str] = (),
-) -> list[Parameter]:
+def options_of(settings: type[Settings], defaults: Mapping[str, object], again: Mapping[str, str]) -> list[Parameter]:
     """An option for every key; `defaults` are said in the help. `again`: keys that are given one by one, and how each
     is called then."""
-    made, again = [], again or {}
+    made = []
     for key, field in settings.model_fields.items():
-        if key in leave_out:
-            continue
         name, kind = (again[key], list[str]) if key in again else (key, _kind(field))
         shown = _in_words(defaults.get(key, field.get_default())) or False
         words = sorted(set(literals(field.annotation)))

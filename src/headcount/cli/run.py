@@ -9,7 +9,7 @@ import typer
 
 from ..core.errors import HeadcountError
 from ..studies import STUDIES, StudyKind
-from ..studies.study import parse, study_path
+from ..studies.study import parse, read_study, study_path
 from .app import run_app
 from .options import Command, given, options_of, own_options, with_options
 
@@ -53,37 +53,26 @@ def _command(kind: StudyKind) -> Command:
         study: Annotated[str | None, typer.Option(hidden=True)] = None,
         **values: Any,
     ) -> None:
-        asked: dict[str, Any] = {
-            "models": values.pop("models") or (),
-            "tasks": values.pop("task") or (),
-            "quick": quick,
-        }
-        asked |= {"overrides": given(kind.settings, values), "memory": _memory(memory)}
-        name = study or kind.name
+        from ..meters.memory import parse_bytes
+
+        asked: dict[str, Any] = {"models": values.pop("models") or (), "tasks": values.pop("task") or ()}
+        asked |= {"quick": quick, "overrides": given(kind.settings, values)}
+        name, allowed = study or kind.name, None if memory is None else parse_bytes(memory)
         if plan:
             from ..studies.forecast import print_plan
 
-            return print_plan(name, **asked)
+            return print_plan(read_study(name, **asked), allowed)
         try:
             from ..studies.runner import run as run_study
 
-            result = run_study(name, out=out, cache=not no_cache, **asked)
+            result = run_study(name, out=out, cache=not no_cache, memory=allowed, **asked)
         except KeyboardInterrupt:
             print("headcount: stopped. Finished steps are kept; the same command goes on from here.", file=sys.stderr)
             raise typer.Exit(130) from None
         result.study.kind.part("table").show(result)
 
     run.__doc__ = kind.summary
-    defaults = parse(kind.toml)[0].get("defaults", {})
-    of_kind = options_of(kind.settings, defaults, again=AGAIN, leave_out=("units", "title"))
+    options = [*options_of(kind.settings, parse(kind.toml)[0].get("defaults", {}), AGAIN), *own_options(run)]
     # Memory is asked for where it decides how much runs at once.
-    of_all = [each for each in own_options(run) if each.name != "memory" or kind.settings.TAKES_MEMORY]
-    return with_options(run, [*of_kind, *of_all])
-
-
-def _memory(words: str | None) -> int | None:
-    if words is None:
-        return None
-    from ..meters.memory import parse_bytes
-
-    return parse_bytes(words)
+    hidden = ("units", "title") if kind.settings.TAKES_MEMORY else ("units", "title", "memory")
+    return with_options(run, [option for option in options if option.name not in hidden])

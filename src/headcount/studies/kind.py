@@ -35,11 +35,10 @@ meaning of a key does."""
 
 
 class Cell(Protocol):
-    """What one panel and one model come to."""
+    """What one panel and one model come to: what the units were ordered by, and the curves."""
 
     @property
-    def scores(self) -> object:
-        """What the units were ordered by."""
+    def scores(self) -> object: ...
 
     @property
     def curves(self) -> "Sequence[Curve]": ...

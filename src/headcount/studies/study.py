@@ -32,10 +32,8 @@ class Study:
         """The study with every default written out, so that it can be run again as it is, from anywhere."""
         written = []
         for panel in self.panels:
-            values: Table = panel.facts()
-            for key in panel.FILES:
-                values[key] = _fixed(values[key])
-            values["models"] = [_fixed(model) for model in panel.models]
+            values: Table = {**panel.facts(), "models": list(map(_fixed, panel.models))}
+            values |= {key: _fixed(values[key]) for key in panel.FILES}
             # An empty list of alphas says more than leaving the key out, an empty text does not.
             written.append({key: value for key, value in values.items() if value not in ("", None)})
         return tomli_w.dumps({"kind": self.kind.name, "title": self.title, "panel": written})
@@ -56,15 +54,12 @@ def read_study(
     """
     path = study_path(str(source))
     raw, kind = parse(path)
-    settings = kind.settings
-    settings.check_table(overrides or {}, "the command")
+    kind.settings.check_table(overrides or {}, "the command")
     late = {**(raw.get("quick", {}) if quick else {}), **(overrides or {})}
     written: list[Table] = raw.get("panel", [])
     if tasks:
-        own: dict[str, list[Table]] = {}
-        for panel in written:
-            own.setdefault(panel["task"], []).append(panel)
-        written = [panel for task in dict.fromkeys(tasks) for panel in own.get(task, [{"task": task}])]
+        own = {task: [panel for panel in written if panel["task"] == task] for task in tasks}
+        written = [panel for task, panels in own.items() for panel in panels or [{"task": task}]]
     if not written:
         raise HeadcountError(f'The study {path} has no panel. Add at least: [[panel]] with task = "ioi".')
     if models:
@@ -72,19 +67,17 @@ def read_study(
         # A task that has a panel for models of its own, and one for all others, is run once for those of the command.
         free = {panel["task"] for panel in written if "models" not in panel}
         written = [panel for panel in written if "models" not in panel or panel["task"] not in free]
-    panels = tuple(settings(**{**raw.get("defaults", {}), **panel, **late}) for panel in written)
-    study = Study(kind, path.stem, str(raw.get("title", path.stem)), panels)
-    settings.check_together(panels, str(path))
-    return study
+    panels = tuple(kind.settings(**{**raw.get("defaults", {}), **panel, **late}) for panel in written)
+    kind.settings.check_together(panels, str(path))
+    return Study(kind, path.stem, str(raw.get("title", path.stem)), panels)
 
 
 def study_path(source: str) -> Path:
     if source in STUDIES:
         return STUDIES[source].toml
     if not source.endswith(".toml"):
-        raise HeadcountError(
-            f"There is no study {source!r}.{did_you_mean(source, STUDIES)} A file of your own ends in .toml."
-        )
+        nearest = did_you_mean(source, STUDIES)
+        raise HeadcountError(f"There is no study {source!r}.{nearest} A file of your own ends in .toml.")
     return Path(source)
 
 

@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 import matplotlib as mpl
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 T = TypeVar("T")
 STYLE: Any = mpl.rc_params_from_file(Path(__file__).with_name("headcount.mplstyle"), use_default_template=False)
@@ -24,6 +26,12 @@ def surround(
     place: Any = {"loc": "outside upper center", "ncols": columns, **titled, **look}
     figure.legend(legend.values(), legend.keys(), **place)
     figure.supxlabel("\n".join(wrap(caption, int(figure.get_figwidth() * (letters + 5)))), **CAPTION)
+
+
+def number_heads(ax: Axes) -> None:
+    """Of a map of layers and heads."""
+    ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
 def legend_columns(labels: list[str], width: float) -> int:

@@ -10,12 +10,11 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import MaxNLocator
 
 from ...core.words import ROLES
 from ...rank.roles import LABELS, HeadRoles
 from ...sweeps.curve import Curve
-from ...view.style import different, grouped, styled, surround
+from ...view.style import different, grouped, number_heads, styled, surround
 
 ROLE_COLOURS = {"facilitation": "#2a9d4e", "irrelevance": "#2f6db3", "interference": "#d1403b", "chance": "#8a8a8a"}
 UNCLEAR_COLOUR = "#e6e6e6"
@@ -50,8 +49,8 @@ def draw_roles(rows: Sequence[Sequence[Cell]], title: str = "") -> Figure:
     axes = figure.subplots(len(rows), models + maps, squeeze=False, width_ratios=ratios)
     for number, (row, places) in enumerate(zip(rows, axes, strict=True)):
         curve_axes, map_axes = places[:models], places[models:]
+        top, bottom = number == 0, number == len(rows) - 1
         for column, (roles, curves) in enumerate(row):
-            top, bottom = number == 0, number == len(rows) - 1
             name = curves[0].model if top else ""
             _draw_curves(curve_axes[column], name, curves, bottom)
             if roles is not None:
@@ -84,10 +83,8 @@ def _draw_curves(ax: Axes, name: str, curves: Sequence[Curve], bottom: bool) -> 
         value, low, high = curve.band(curve.metric)
         ax.fill_between(curve.ks, low, high, color=ROLE_COLOURS[curve.order], alpha=0.18, linewidth=0)
         ax.plot(curve.ks, value, **_look(curve.order))
-    ax.set_xlim(0, curves[0].ks[-1])
+    ax.set(xlim=(0, curves[0].ks[-1]), xlabel="Number of ablated heads" if bottom else "")
     ax.set_title(name, loc="left")
-    if bottom:
-        ax.set_xlabel("Number of ablated heads")
 
 
 def _share_scale(axes: Sequence[Axes], curves: Sequence[Curve]) -> None:
@@ -104,27 +101,23 @@ def _share_scale(axes: Sequence[Axes], curves: Sequence[Curve]) -> None:
 def _draw_map(ax: Axes, roles: HeadRoles, name: str, bottom: bool) -> None:
     """A square a head in the colour of the role that most seeds give it, the paler the smaller their lead over the next
     role is; the share of the heads in each role above."""
-    labels = roles.labels()
-    votes = np.stack([(labels == LABELS[role]).mean(0) for role in ROLES])
-    ranked = np.sort(votes, axis=0)
-    lead = ranked[-1] - ranked[-2]
+    votes = np.stack([(roles.labels() == LABELS[role]).mean(0) for role in ROLES])
+    *_, second, first = np.sort(votes, axis=0)
     colours = np.array([to_rgb(ROLE_COLOURS[role]) for role in ROLES])[votes.argmax(0)]
     pale = np.array(to_rgb(UNCLEAR_COLOUR))
-    ax.imshow(pale + (colours - pale) * lead[..., None], aspect="auto", origin="lower", interpolation="nearest")
+    ax.imshow(
+        pale + (colours - pale) * (first - second)[..., None], aspect="auto", origin="lower", interpolation="nearest"
+    )
     layers, heads = roles.plus.shape[1:]
     ax.set_xticks(np.arange(-0.5, heads), minor=True)
     ax.set_yticks(np.arange(-0.5, layers), minor=True)
     ax.grid(which="minor", color="white", linewidth=0.4)
     ax.tick_params(which="minor", length=0)
-    ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
-    ax.set_ylabel("Layer")
-    if bottom:
-        ax.set_xlabel("Head")
+    number_heads(ax)
+    ax.set(ylabel="Layer", xlabel="Head" if bottom else "")
     ax.spines[:].set_visible(False)
     _draw_shares(ax, roles, heads)
-    ax.set_xlim(-0.5, heads - 0.5)
-    ax.set_ylim(-0.5, layers - 0.5)
+    ax.set(xlim=(-0.5, heads - 0.5), ylim=(-0.5, layers - 0.5))
     ax.set_title(name, loc="left", pad=25)
 
 

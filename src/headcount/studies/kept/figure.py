@@ -99,12 +99,10 @@ def _draw_panel(ax: Axes, name: str, curves: Sequence[Curve], looks: Looks, thre
         ax.xaxis.set_major_locator(LogLocator(numticks=12))
         ax.xaxis.set_major_formatter(lambda k, _: "10" + str(round(math.log10(k))).translate(RAISED))
         ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_xlim(0 if curves[0].units == "heads" else 1, total)
-    ax.set_yticks([0, 0.5, 1])
+    # Curves that leave the range (a signed order far above 1, say) are cut off rather than flatten all others.
+    ax.set(xlim=(0 if curves[0].units == "heads" else 1, total), yticks=[0, 0.5, 1], ylim=(-0.3, 1.55))
     for level in (0, 0.5, 1):
         ax.axhline(level, color="#dddddd", linewidth=0.6, zorder=0)
-    # Curves that leave the range (a signed order far above 1, say) are cut off rather than flatten all others.
-    ax.set_ylim(-0.3, 1.55)
     ax.spines["left"].set_bounds(0, 1)
     if threshold:
         _draw_threshold(ax, curves, looks, threshold, total)

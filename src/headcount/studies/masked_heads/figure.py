@@ -8,7 +8,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+from matplotlib.ticker import NullLocator
 
 from ...sweeps.curve import Curve
 from ...view.style import different, grouped, styled, surround
@@ -63,17 +63,12 @@ def _draw_cell(ax: Axes, cell: Sequence[Curve], second: str, bottom: bool) -> No
             ax.plot(curve.ks, value, **_look(curve.order, colour), **strength)
             if main:
                 ax.fill_between(curve.ks, low, high, color=colour, alpha=0.13, linewidth=0)
-    ks = cell[0].ks
     ax.set_xscale("log", base=2)
-    ax.xaxis.set_major_locator(FixedLocator(list(ks)))
-    ax.xaxis.set_major_formatter(FixedFormatter(list(map(str, ks))))
+    ax.set_xticks(cell[0].ks, list(map(str, cell[0].ks)))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_ylim(-0.03, 1.03)
-    ax.set_yticks(np.linspace(0, 1, 6))
+    ax.set(ylim=(-0.03, 1.03), yticks=np.linspace(0, 1, 6), xlabel="# Masked Heads" if bottom else "")
     ax.grid(axis="y", color="#e8e8e8", linewidth=0.6)
     ax.set_axisbelow(True)
-    if bottom:
-        ax.set_xlabel("# Masked Heads")
 
 
 def _shown(metric: str, second: str) -> list[tuple[str, str]]:

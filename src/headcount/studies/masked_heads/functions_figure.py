@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from ...tasks.questions import function_title
 from ...view.agreement import draw_matrix
-from ...view.style import CAPTION, styled
+from ...view.style import CAPTION, number_heads, styled
 
 MAP_WORDS = "Maps: score of every head, red above zero and blue below, white at zero; each map has its own scale"
 MAP_WIDTH, MAP_HEIGHT, COLUMNS = 1.75, 2.5, 4
@@ -35,8 +34,7 @@ def draw_functions(
         look: Any = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit, "interpolation": "nearest"}
         ax.imshow(scores, aspect="auto", origin="lower", **look)
         ax.set_title(name, fontsize=8.5)
-        ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-        ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+        number_heads(ax)
     for ax in axes[len(functions) :]:
         ax.remove()
     for ax in axes[::columns]:

@@ -45,6 +45,5 @@ def _draw(ax: Axes, entry: Steering) -> None:
     ax.errorbar([alpha], [middle], yerr=bars, label="random directions, test", **look)
     place = [entry.alphas[entry.chosen]], [test[entry.chosen]]
     ax.plot(*place, "o", markersize=9, fillstyle="none", color=TEST_COLOUR)
-    ax.set_ylim(-0.03, 1.03)
+    ax.set(ylim=(-0.03, 1.03), xlabel="alpha")
     ax.set_title(f"{function_title(entry.function)}\n{entry.heads} heads", fontsize=9)
-    ax.set_xlabel("alpha")
