@@ -5,8 +5,7 @@ import pytest
 
 import headcount as hc
 from headcount.studies.masked_heads.figure import ACCURACY_COLOUR, SIMILARITY_COLOUR, draw_masked, shown_similarity
-from headcount.studies.masked_heads.functions_figure import draw_functions
-from headcount.studies.masked_heads.steering_figure import draw_steering
+from headcount.studies.masked_heads.heads_figures import draw_functions, draw_steering
 from headcount.sweeps.steering import Steering
 from headcount.tasks.questions import FUNCTIONS
 

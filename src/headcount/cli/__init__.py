@@ -4,11 +4,11 @@ import os
 import sys
 
 from ..core.errors import HeadcountError
-from . import cache, measure, models, show
+from . import cache, models, show
 from .app import app
 from .run import add_study_commands, study_first
 
-__all__ = ["app", "cache", "main", "measure", "models", "show"]
+__all__ = ["app", "cache", "main", "models", "show"]
 
 
 def main() -> None:

@@ -188,10 +188,6 @@ class Plan:
             found.setdefault(each.key, each)
         return cls(tuple(found.values()))
 
-    @property
-    def cost(self) -> float:
-        return sum(step.cost for step in self.steps)
-
 
 def _with_needs(step: Step[Result]) -> Iterator[Step[Result]]:
     for needed in step.needs:

@@ -87,7 +87,7 @@ def run(
     if not quiet:
         for note in dict.fromkeys(work.note for row in planned.works for work in row if work.note):
             say(note)
-    with progress_bar(planned.plan.cost, quiet, lines=True) as bar:
+    with progress_bar(sum(step.cost for step in planned.plan.steps), quiet, lines=True) as bar:
         found = executor(planned.plan, bench, Store() if cache else None, bar, ledger)
     cells = [[work.gather(found) for work in row] for row in planned.works]
     if planned.together is not None:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
@@ -30,15 +29,8 @@ PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_ROW = 3.1, 2.75, 4
 ON_WHITE: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}, "zorder": 6, "va": "bottom"}
 
 
-@dataclass(frozen=True)
-class Look:
-    label: str
-    colour: str
-    dashes: Any
-
-
-Looks = dict[tuple[str, str], Look]
-"""By model and order."""
+Looks = dict[tuple[str, str], dict[str, Any]]
+"""How the line of a model and order is plotted."""
 
 
 def plot(curves: Sequence[Curve], threshold: float | None = 0.9, title: str = "") -> Figure:
@@ -57,7 +49,7 @@ def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | No
     rows = -(-len(panels) // columns)
     width = max(PANEL_WIDTH * columns, 5.0) + 0.3
     orders = _order_lines(looks)
-    labels = list(dict.fromkeys([*(look.label for look in looks.values() if look.label != "_"), *orders]))
+    labels = [label for label in dict.fromkeys([*(look["label"] for look in looks.values()), *orders]) if label != "_"]
     beside = legend_columns(labels, width)
     height = PANEL_HEIGHT * rows + 0.55 + 0.2 * -(-len(labels) // beside)
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -86,10 +78,9 @@ def _draw_panel(ax: Axes, name: str, curves: Sequence[Curve], looks: Looks, thre
     for curve in curves:
         look = looks[curve.model, curve.order]
         value, low, high = curve.band()
-        faint = curve.order.startswith("chance") and look.colour != CHANCE_COLOUR  # one chance line of several
-        ax.fill_between(curve.ks, low, high, color=look.colour, alpha=0.07 if faint else 0.18, linewidth=0)
-        width = 1.0 if faint else 1.6
-        ax.plot(curve.ks, value, color=look.colour, linestyle=look.dashes, linewidth=width, label=look.label)
+        faint = curve.order.startswith("chance") and look["color"] != CHANCE_COLOUR  # one chance line of several
+        ax.fill_between(curve.ks, low, high, color=look["color"], alpha=0.07 if faint else 0.18, linewidth=0)
+        ax.plot(curve.ks, value, **look, linewidth=1.0 if faint else 1.6)
     ax.set_title(name, loc="left")
     verb = "kept" if curves[0].mode == "keep" else "masked"
     ax.set_xlabel(f"Number of {in_words(curves[0].units)} {verb}")
@@ -122,7 +113,7 @@ def _draw_threshold(ax: Axes, curves: Sequence[Curve], looks: Looks, threshold: 
     crossings = [(needed, curve) for curve in curves if (needed := curve.units_needed(threshold).value) is not None]
     heights = cycle((1.17, 1.3, 1.43))
     for needed, curve in sorted(crossings, key=lambda crossing: crossing[0]):
-        colour = looks[curve.model, curve.order].colour
+        colour = looks[curve.model, curve.order]["color"]
         reached = float(curve.band().value[curve.ks.index(needed)])
         ax.plot([needed], [reached], marker="o", markersize=4, color=colour, zorder=5, clip_on=False)
         if not ratio:
@@ -154,7 +145,7 @@ def _looks(curves: Sequence[Curve]) -> Looks:
             if len(models) == 1:
                 label = words
                 colour = CHANCE_COLOUR if order.startswith("chance") else ORDER_COLOURS.get(order, MODEL_COLOURS[0])
-            looks[model, order] = Look(label, colour, dashes)
+            looks[model, order] = {"label": label, "color": colour, "linestyle": dashes}
     return looks
 
 

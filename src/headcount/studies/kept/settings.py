@@ -56,9 +56,8 @@ class ScoredKept(Kept):
     def __init__(self, **values: object) -> None:
         super().__init__(**values)  # type: ignore[arg-type]
         object.__setattr__(self, "method", self.method or self.default_method())
-        asked = "orders" in values
         if self.method in METHODS and not METHODS[self.method].signed:
-            if asked and "signed" in self.orders:
+            if "orders" in values and "signed" in self.orders:
                 raise HeadcountError(f"orders cannot hold 'signed': scores of {self.method} have no sign.")
             object.__setattr__(self, "orders", tuple(order for order in self.orders if order != "signed"))
 

@@ -20,8 +20,7 @@ from ..kind import Summary
 from ..outputs import all_rounded, facts_of, file_name, rounded, summary_of
 from ..study import Study
 from .figure import draw_masked, shown_similarity
-from .functions_figure import draw_functions
-from .steering_figure import draw_steering
+from .heads_figures import draw_functions, draw_steering
 from .steps import MaskedCell
 
 FEW_QUESTIONS = 10

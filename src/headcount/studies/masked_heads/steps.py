@@ -71,7 +71,6 @@ class MaskedWork:
 
     panel: MaskedHeads
     model: str
-    heads: int
     questions: QuestionSet = field(repr=False)
     whole: Step[Answers]
     probe: Step[Probe]
@@ -99,13 +98,14 @@ class MaskedWork:
         masked = {order: found[step] for order, step in self.masked.items()}
         curves, missing = [], dict[str, str]()
         for said in masked.values():
-            curve, reasons = answers_curve(scores, self.heads, asked, said, whole, panel.metric, title, origin)
+            curve, reasons = answers_curve(scores, scores.values.size, asked, said, whole, panel.metric, title, origin)
             curves.append(curve)
             missing |= reasons
         pushed, reason = found.maybe(self.pushes, "not asked for")
         steering, skipped = pushed and replace(pushed, model=model), {**questions.skipped, **probe.skipped}
-        ranked = function, model, scores, curves, probe
-        return MaskedCell(*ranked, asked, whole, masked, baseline, steering, reason, missing, skipped)
+        return MaskedCell(
+            function, model, scores, curves, probe, asked, whole, masked, baseline, steering, reason, missing, skipped
+        )
 
 
 def plan(
@@ -147,7 +147,7 @@ def plan(
         more = {"needs": (whole, *needs), "optional": True}
         pushes = subject.step(f"{label} · pushes", push_step, settings, written, write, **more)
     masks = {order: masked(order) for order in MASK_ORDERS}
-    return MaskedWork(panel, model.name, model.head_count, questions, whole, probe, copying, masks, pushes)
+    return MaskedWork(panel, model.name, questions, whole, probe, copying, masks, pushes)
 
 
 def answer_step(job: Job) -> Answers:
