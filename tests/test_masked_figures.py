@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 
 import headcount as hc
-from headcount.studies.masked_heads.figure import ACCURACY_COLOUR, SIMILARITY_COLOUR, draw_masked, shown_similarity
-from headcount.studies.masked_heads.heads_figures import draw_functions, draw_steering
+from headcount.studies.masked_heads.figure import (
+    ACCURACY_COLOUR,
+    SIMILARITY_COLOUR,
+    draw_functions,
+    draw_masked,
+    draw_steering,
+    shown_similarity,
+)
 from headcount.sweeps.steering import Steering
 from headcount.tasks.questions import FUNCTIONS
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import __version__
+from ..core.progress import waiting
 
 if TYPE_CHECKING:
     from ..models import Model
@@ -41,8 +42,6 @@ def headcount(
 
 
 def load_model(name: str) -> "Model":
-    from ..core.progress import waiting
-
     with waiting(f"loading {name}"):
         from ..models import load
 

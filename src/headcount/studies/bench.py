@@ -23,8 +23,6 @@ KEPT_SHARE = 0.25
 
 @dataclass
 class Bench:
-    """What a worker has at hand."""
-
     loader: Loader = load
     names: tuple[str, ...] = ()
     """All models of the study, to tell apart folders of the same name."""
@@ -39,10 +37,8 @@ class Bench:
                     model = replace(model, name=name)
                 _ = model.fingerprint  # takes a moment for large models
             weights = [weight for kept in (*self._models.values(), model) for weight in kept.hf.parameters()]
-            if (
-                sum(weight.numel() * weight.element_size() for weight in weights)
-                > KEPT_SHARE * psutil.virtual_memory().total
-            ):
+            size = sum(weight.numel() * weight.element_size() for weight in weights)
+            if size > KEPT_SHARE * psutil.virtual_memory().total:
                 self._models.clear()
             self._models[name] = model
         return self._models[name]

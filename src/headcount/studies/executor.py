@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from ..core.cache import Store
 from ..core.errors import HeadcountError
@@ -20,9 +19,8 @@ class Ledger:
     cached: dict[str, str] = field(default_factory=dict)
 
 
-class Executor(Protocol):
-    def __call__(self, plan: Plan, bench: Bench, store: Store | None, bar: Bar, ledger: Ledger) -> Found:
-        """The results of all steps; those that the store has are not computed again."""
+Executor = Callable[[Plan, Bench, Store | None, Bar, Ledger], Found]
+"""Comes back with the results of all steps; those that the store has are not computed again."""
 
 
 def in_process(plan: Plan, bench: Bench, store: Store | None, bar: Bar, ledger: Ledger) -> Found:

@@ -1,6 +1,6 @@
 """A plan before it runs: its steps, which of them are cached, and what they take."""
 
-import time
+from timeit import repeat
 
 import torch
 
@@ -40,12 +40,7 @@ def print_plan(study: Study, memory: int | None) -> None:
 def tokens_a_second(model: Model) -> float:
     """Of a plain forward pass, the better of two."""
     ids = torch.zeros((TIMED_TOKENS // TIMED_LENGTH, TIMED_LENGTH), dtype=torch.long, device=model.device)
-    times = []
-    for _ in range(2):
-        begun = time.perf_counter()
-        model.run(ids)
-        times.append(time.perf_counter() - begun)
-    return TIMED_TOKENS / min(times)
+    return TIMED_TOKENS / min(repeat(lambda: model.run(ids), number=1, repeat=2))
 
 
 def show_seconds(seconds: float) -> str:

@@ -97,27 +97,23 @@ def parse(path: Path) -> tuple[Table, StudyKind]:
     panels = raw.get("panel", [])
     if not isinstance(panels, list):
         raise HeadcountError(f"{path}: a panel is written as [[panel]], with two brackets.")
-    tables = [("[defaults]", raw.get("defaults", {})), ("[quick]", raw.get("quick", {}))]
-    tables += [(f"[[panel]] number {number}", panel) for number, panel in enumerate(panels, start=1)]
-    for name, table in tables:
+    tables: Table = {"[defaults]": raw.get("defaults", {}), "[quick]": raw.get("quick", {})}
+    tables |= {f"[[panel]] number {number}": panel for number, panel in enumerate(panels, start=1)}
+    for name, table in tables.items():
         if not isinstance(table, dict):
             raise HeadcountError(f"{path}: {name} must be a table.")
-    kind = _kind(path, raw, [table for _, table in tables])
-    for name, table in tables:
-        kind.settings.check_table(table, f"{path}: {name}")
-        if name.startswith("[[") and "task" not in table:
-            raise HeadcountError(f"{path}: {name} has no task.")
-    return raw, kind
-
-
-def _kind(path: Path, raw: Table, tables: Sequence[Table]) -> StudyKind:
-    """The one that the file names; without a name, a study of what is kept, of the units that it names."""
-    units = next((table["units"] for table in tables if "units" in table), "heads")
+    # Without a name, a study of what is kept, of the units that it names.
+    units = next((table["units"] for table in tables.values() if "units" in table), "heads")
     name = raw.get("kind", f"{units}-kept")
     if not isinstance(name, str) or name not in STUDIES:
         asked = f"kind {name!r}" if "kind" in raw else f"study of the units {units!r}"
         raise HeadcountError(f"{path}: there is no {asked}.{did_you_mean(str(name), STUDIES)}")
-    return STUDIES[name]
+    kind = STUDIES[name]
+    for name, table in tables.items():
+        kind.settings.check_table(table, f"{path}: {name}")
+        if name.startswith("[[") and "task" not in table:
+            raise HeadcountError(f"{path}: {name} has no task.")
+    return raw, kind
 
 
 def study_schema(kind: StudyKind) -> Table:

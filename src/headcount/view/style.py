@@ -34,11 +34,6 @@ def number_heads(ax: Axes) -> None:
     ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
-def legend_columns(labels: list[str], width: float) -> int:
-    """As many as fit side by side, at about 0.08 inches a letter and 0.6 for the line."""
-    return max(min(int(width / (0.08 * max(map(len, labels)) + 0.6)), len(labels)), 1)
-
-
 def grouped(things: Sequence[T], name: str) -> dict[str, list[T]]:
     """By the value of an attribute, in the order in which values first come."""
     groups: dict[str, list[T]] = {}

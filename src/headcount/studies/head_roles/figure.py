@@ -18,10 +18,7 @@ from ...view.style import different, grouped, number_heads, styled, surround
 
 ROLE_COLOURS = {"facilitation": "#2a9d4e", "irrelevance": "#2f6db3", "interference": "#d1403b", "chance": "#8a8a8a"}
 UNCLEAR_COLOUR = "#e6e6e6"
-CHANGE_WORDS = {
-    "log_prob_change": "Δ log-probability\nof the target",
-    "log_prob_per_token_change": "Δ log-probability\nof a target token",
-}
+CHANGES = {"log_prob_change": "of the target", "log_prob_per_token_change": "of a target token"}
 MAP_CAPTION = (
     ". Maps: the role that most seeds give a head, paler where they disagree, grey where none leads; above, share of"
     " the heads with a score of at least one half, facilitation · irrelevance · interference"
@@ -59,17 +56,16 @@ def draw_roles(rows: Sequence[Sequence[Cell]], title: str = "") -> Figure:
             ax.remove()
         _share_scale(curve_axes[: len(row)], [curve for _, curves in row for curve in curves])
         first = row[0][1][0]
-        row_title = "\n".join(wrap(first.title, 26))
-        curve_axes[0].set_ylabel(f"{row_title}\n{CHANGE_WORDS.get(first.metric, first.metric)}")
-    legend: dict[str, Any] = {_words(curve.order): Line2D([], [], **_look(curve.order)) for curve in rows[0][0][1]}
+        words = f"Δ log-probability\n{CHANGES[first.metric]}" if first.metric in CHANGES else first.metric
+        curve_axes[0].set_ylabel("\n".join([*wrap(first.title, 26), words]))
+    legend: dict[str, Any] = {}
+    for order in (curve.order for curve in rows[0][0][1]):
+        words = "By chance" if order == "chance" else order.capitalize()
+        legend[words] = Line2D([], [], **_look(order))
     if maps:
         legend["unclear"] = Patch(color=UNCLEAR_COLOUR)
     surround(figure, legend, 5 if width > 7 else 3, title, _caption(rows))
     return figure
-
-
-def _words(order: str) -> str:
-    return "By chance" if order == "chance" else order.capitalize()
 
 
 def _look(order: str) -> dict[str, Any]:

@@ -64,14 +64,13 @@ def words_of(curves: Sequence[Curve]) -> dict[str, str]:
     """What each role's curve does beside what its name promises."""
     means = {curve.order: curve.band(curve.metric).value[1:] for curve in curves}
     ks = np.array(curves[0].ks[1:])
-    helps, neither, hurts = (means[role] for role in ROLES)
+    helps, hurts = means["facilitation"], means["interference"]
     above = ks[helps >= 0]
     falls = "below zero at every k" if not len(above) else f"not below zero at k = {', '.join(map(str, above[:6]))}"
-    sizes = np.abs(np.stack([helps, neither, hurts]))
-    nearest = int((sizes.argmin(0) == 1).sum())
+    nearest = int((np.abs([means[role] for role in ROLES]).argmin(0) == ROLES.index("irrelevance")).sum())
     rising = hurts > 0
     if rising[0]:
-        until = int(ks[rising.argmin() - 1]) if not rising.all() else int(ks[-1])
+        until = ks[rising.argmin() - 1]  # the last one where all rise
         rises = f"above zero from k = {ks[0]} to {until}, at most {hurts.max():+.2f} at k = {ks[hurts.argmax()]}"
     elif rising.any():
         rises = f"at first {hurts[0]:+.2f}, above zero from k = {ks[rising.argmax()]}"

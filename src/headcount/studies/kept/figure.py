@@ -12,7 +12,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from ...core.words import in_words
 from ...sweeps import Curve, Ratio, compare
-from ...view.style import different, grouped, legend_columns, styled, surround
+from ...view.style import different, grouped, styled, surround
 
 MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46")
 CHANCE_COLOUR = "#8a8a8a"
@@ -50,7 +50,8 @@ def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | No
     width = max(PANEL_WIDTH * columns, 5.0) + 0.3
     orders = _order_lines(looks)
     labels = [label for label in dict.fromkeys([*(look["label"] for look in looks.values()), *orders]) if label != "_"]
-    beside = legend_columns(labels, width)
+    # As many as fit side by side, at about 0.08 inches a letter and 0.6 for the line.
+    beside = max(min(int(width / (0.08 * max(map(len, labels)) + 0.6)), len(labels)), 1)
     height = PANEL_HEIGHT * rows + 0.55 + 0.2 * -(-len(labels) // beside)
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)

@@ -74,7 +74,6 @@ class ScoredKept(Kept):
 
 class HeadsKept(ScoredKept):
     units: Literal["heads"] = "heads"
-
     positions: Positions = "all"
     """Where heads are removed."""
 
@@ -84,7 +83,6 @@ class HeadsKept(ScoredKept):
 
 class EdgesKept(ScoredKept):
     TAKES_MEMORY: ClassVar[bool] = True
-
     units: Literal["edges"] = "edges"
     readers: Readers = "kv-heads"
     """Who reads keys and values: the model's KV heads, or every query head."""
@@ -102,6 +100,5 @@ class AttentionEdgesKept(Kept):
     """They are scored by attribution, kept, and carry the counterfactual elsewhere."""
 
     units: Literal["attention-edges"] = "attention-edges"
-
     orders: Listed[ScoreOrder | Literal["chance"]] = ("absolute", "signed", "chance")
     """Orders in which attention edges are kept, prompt by prompt; may be given again."""

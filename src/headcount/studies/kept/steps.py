@@ -1,7 +1,5 @@
-"""The steps of a study of what is kept: scores of the units, and a sweep for each order.
-
-Attention edges are scored prompt by prompt inside their sweep, and have no scores of their own.
-"""
+"""The steps of a study of what is kept: scores of the units, and a sweep for each order. (Attention edges are scored
+prompt by prompt inside their sweep, and have no scores of their own.)"""
 
 from typing import Any
 

@@ -38,17 +38,14 @@ class CometScores(Saved):
 class Comet:
     """Done once for all cells of a study."""
 
-    step: Step[CometScores] | None
-    reason: str
-    """Why there is no step."""
-
-    @property
-    def steps(self) -> Sequence[Step[Result]]:
-        return [] if self.step is None else [self.step]
+    steps: Sequence[Step[CometScores]]
+    """One, or none."""
+    reason: str = ""
+    """Why there is none."""
 
     def finish(self, cells: "Sequence[Sequence[MaskedCell]]", found: Found) -> "list[list[MaskedCell]]":
         """The cells with COMET among the values of their curves, or with why it is missing."""
-        scored, reason = found.maybe(self.step, self.reason)
+        scored, reason = found.maybe(next(iter(self.steps), None), self.reason)
         if scored is None:
             return [[replace(cell, missing={**cell.missing, "comet": reason}) for cell in row] for row in cells]
         by_triple = dict(zip(scored.triples, scored.scores, strict=True))
@@ -59,10 +56,10 @@ def together(works: "Sequence[MaskedWork]") -> Comet:
     """One step behind all answers. What the right answers are comes by value, as they are no result of a step."""
     panel = works[0].panel
     if panel.comet == "no":
-        return Comet(None, "COMET was not asked for.")
+        return Comet([], "COMET was not asked for.")
     command = find_comet(panel.comet or None)
     if command is None:
-        return Comet(None, HOW_TO_GET_IT)
+        return Comet([], HOW_TO_GET_IT)
     asked, needs = [], list[Step[Result]]()
     for work in works:
         test = work.questions.test
@@ -71,7 +68,7 @@ def together(works: "Sequence[MaskedWork]") -> Comet:
         needs += [work.whole, *work.masked.values()]
     settings = {"asked": asked, "masks": len(works[0].masked), "model": panel.comet_model, "command": str(command)}
     function = f"{__name__}:comet_step"
-    return Comet(Step("COMET", function, CometScores, settings, needs=tuple(needs), optional=True), "")
+    return Comet([Step("COMET", function, CometScores, settings, needs=tuple(needs), optional=True)])
 
 
 def comet_step(job: Job, *answers: Answers | MaskedAnswers) -> CometScores:

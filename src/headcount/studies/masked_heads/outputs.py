@@ -19,8 +19,7 @@ from ...view.style import grouped, save_figure
 from ..kind import Summary
 from ..outputs import all_rounded, facts_of, file_name, rounded, summary_of
 from ..study import Study
-from .figure import draw_masked, shown_similarity
-from .heads_figures import draw_functions, draw_steering
+from .figure import draw_functions, draw_masked, draw_steering, shown_similarity
 from .steps import MaskedCell
 
 FEW_QUESTIONS = 10
