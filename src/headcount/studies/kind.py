@@ -17,7 +17,7 @@ from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from ..core.provenance import Facts
 from ..core.words import CurveKind
@@ -26,7 +26,7 @@ from .panel import Panel
 if TYPE_CHECKING:
     from ..core.cache import Result
     from ..sweeps import Curve
-    from .plan import Found, Step, Work
+    from .plan import Found, Step
 
 Part = Literal["steps", "outputs", "figure", "table"]
 Summary = Facts
@@ -45,7 +45,7 @@ class Cell(Protocol):
 
 
 class Together(Protocol):
-    """What is done once for all cells of a study."""
+    """What is done once for all cells of a study, behind their own steps; most kinds have nothing of the sort."""
 
     @property
     def steps(self) -> "Sequence[Step[Result]]": ...
@@ -69,8 +69,3 @@ class StudyKind:
     @property
     def toml(self) -> Path:
         return Path(str(files(self.home))) / f"{self.name}.toml"
-
-    def together(self, works: "Sequence[Work[Cell]]") -> Together | None:
-        """Steps that a study of this kind does once, behind those of its cells; most have none."""
-        make = getattr(self.part("steps"), "together", lambda works: None)
-        return cast(Together | None, make(works))

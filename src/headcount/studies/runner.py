@@ -104,14 +104,16 @@ def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned
     """All that can be known to be wrong is said here, before anything runs: of every panel, then of its models."""
     for panel in study.panels:
         panel.check()
-    kind, make = study.kind, study.kind.part("steps").plan
+    kind, steps_of = study.kind, study.kind.part("steps")
     made: dict[tuple[int, str], Work[Cell]] = {}
     for name in study.models:  # each model is loaded once, whatever the order of the panels
         for index, panel in enumerate(study.panels):
             if name in panel.models:
                 examples = bench.examples(name, {"kind": kind.name, "panel": panel.facts()})
-                made[index, name] = make(kind, panel, name, bench.model(name), examples, memory)
+                made[index, name] = steps_of.plan(kind, panel, name, bench.model(name), examples, memory)
     works = [[made[index, name] for name in panel.models] for index, panel in enumerate(study.panels)]
-    together = kind.together([work for row in works for work in row])
+    together: Together | None = None
+    if hasattr(steps_of, "together"):
+        together = steps_of.together([work for row in works for work in row])
     steps = [step for work in made.values() for step in work.steps] + list(together.steps if together else [])
     return Planned(works, together, Plan.of(steps))
