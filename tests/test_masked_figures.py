@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 
 import headcount as hc
-from headcount.studies.masked_heads.figure import ACCURACY_COLOUR, SIMILARITY_COLOUR, draw_masked, shown_similarity
-from headcount.studies.masked_heads.functions_figure import draw_functions
-from headcount.studies.masked_heads.steering_figure import draw_steering
+from headcount.studies.masked_heads.figure import (
+    ACCURACY_COLOUR,
+    SIMILARITY_COLOUR,
+    draw_functions,
+    draw_masked,
+    draw_steering,
+    shown_similarity,
+)
 from headcount.sweeps.steering import Steering
 from headcount.tasks.questions import FUNCTIONS
 

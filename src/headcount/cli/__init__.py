@@ -1,13 +1,14 @@
 """The command line: parse, call, print. Nothing here imports torch until a command needs it."""
 
+import os
 import sys
 
 from ..core.errors import HeadcountError
-from . import cache, measure, models, show
+from . import cache, models, show
 from .app import app
 from .run import add_study_commands, study_first
 
-__all__ = ["app", "cache", "main", "measure", "models", "show"]
+__all__ = ["app", "cache", "main", "models", "show"]
 
 
 def main() -> None:
@@ -24,10 +25,6 @@ def main() -> None:
 
 def _calm_libraries() -> None:
     """Loading bars and advice of other libraries would drown what we have to say."""
-    import os
-
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("HF_HUB_VERBOSITY", "critical")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    os.environ.setdefault("TQDM_DISABLE", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    quiet = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_VERBOSITY": "critical", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    for name, value in {**quiet, "TQDM_DISABLE": "1", "TOKENIZERS_PARALLELISM": "false"}.items():
+        os.environ.setdefault(name, value)

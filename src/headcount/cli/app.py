@@ -5,22 +5,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import __version__
+from ..core.progress import waiting
 
 if TYPE_CHECKING:
     from ..models import Model
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-comet_app = typer.Typer(help="COMET, which compares answers, in an environment of its own.", no_args_is_help=True)
-app.add_typer(comet_app, name="comet")
-tasks_app = typer.Typer(help="List tasks and look at their examples.", no_args_is_help=True)
-app.add_typer(tasks_app, name="tasks")
-cache_app = typer.Typer(help="Finished steps, which later runs find again.", no_args_is_help=True)
-app.add_typer(cache_app, name="cache")
-run_app = typer.Typer(
-    help="Run a study and draw its figure: one of these, or a TOML file of your own.", no_args_is_help=True
-)
-app.add_typer(run_app, name="run")
 
+
+def _group(name: str, help: str) -> typer.Typer:
+    made = typer.Typer(help=help, no_args_is_help=True)
+    app.add_typer(made, name=name)
+    return made
+
+
+comet_app = _group("comet", "COMET, which compares answers, in an environment of its own.")
+tasks_app = _group("tasks", "List tasks and look at their examples.")
+cache_app = _group("cache", "Finished steps, which later runs find again.")
+run_app = _group("run", "Run a study and draw its figure: one of these, or a TOML file of your own.")
 ModelArgument = Annotated[str, typer.Argument(help="A named model (smollm2, tiny, …), a local folder, or a hub id.")]
 
 
@@ -40,8 +42,6 @@ def headcount(
 
 
 def load_model(name: str) -> "Model":
-    from ..core.progress import waiting
-
     with waiting(f"loading {name}"):
         from ..models import load
 

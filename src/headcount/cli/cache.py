@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
+from ..core.cache import Store, cache_folder, folder_bytes
 from ..core.errors import HeadcountError
+from ..view.tables import print_table
 from .app import cache_app
 
 DAY = 86_400
@@ -15,9 +17,6 @@ DAY = 86_400
 @cache_app.command("list")
 def list_steps() -> None:
     """List finished steps, the oldest first."""
-    from ..core.cache import Store
-    from ..view.tables import print_table
-
     rows = [(e.key[:12], e.label, f"{e.bytes / 1e6:.2f} MB", f"{e.age / DAY:.1f} days") for e in Store().entries()]
     print_table(("key", "step", "size", "age"), rows)
 
@@ -25,9 +24,6 @@ def list_steps() -> None:
 @cache_app.command()
 def size() -> None:
     """Say where the cache is and what it holds."""
-    from ..core.cache import cache_folder, folder_bytes
-    from ..view.tables import print_table
-
     place = cache_folder()
     print(f"{place}:")
     parts = sorted(path for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
@@ -35,12 +31,8 @@ def size() -> None:
 
 
 @cache_app.command()
-def clean(
-    older_than: Annotated[float, typer.Option(help="Days; steps that are younger stay.")] = 0.0,
-) -> None:
+def clean(older_than: Annotated[float, typer.Option(help="Days; steps that are younger stay.")] = 0.0) -> None:
     """Remove finished steps. Models and environments that were fetched stay."""
-    from ..core.cache import Store
-
     count, freed = Store().clean(older_than * DAY)
     print(f"{count} steps removed, {freed / 1e6:.1f} MB.")
 
@@ -50,9 +42,6 @@ def show(
     what: Annotated[str, typer.Argument(help="A key or its beginning; or the output folder of a study.")],
 ) -> None:
     """Say what a result was made from: every step of a study, or all that one step depends on."""
-    from ..core.cache import Store
-    from ..view.tables import print_table
-
     store, folder = Store(), Path(what)
     if not folder.is_dir():
         print(json.dumps(store.description(what), indent=1, ensure_ascii=False))
@@ -61,7 +50,5 @@ def show(
         steps = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))["steps"]
     except (OSError, ValueError, KeyError) as error:
         raise HeadcountError(f"{folder} is not the output folder of a study: it has no provenance.json.") from error
-    print_table(
-        ("key", "step", ""),
-        [(s["key"][:12], s["label"], "in the cache" if store.has(s["key"]) else "no longer there") for s in steps],
-    )
+    there = {True: "in the cache", False: "no longer there"}
+    print_table(("key", "step", ""), [(s["key"][:12], s["label"], there[store.has(s["key"])]) for s in steps])

@@ -1,21 +1,70 @@
-"""Commands about models: fetch, check, forecast, make sparse."""
+"""Commands about models and their heads: score, compare, check, forecast, fetch, make sparse."""
 
 import sys
-from inspect import Parameter
+from dataclasses import replace
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
 import typer
 
 from ..core.errors import HeadcountError
+from ..core.files import writable_folder
+from ..core.progress import progress_bar
+from ..core.words import Readers, ScoreOrder
+from ..rank.fit import QUICK
 from ..sparse.recipe import Recipe
+from ..tasks import task as make_task
+from ..view.tables import print_comparison, print_evaluation, print_table
 from .app import ModelArgument, app, load_model
-from .options import given, options_of, with_options
+from .options import given, options_of, own_options, with_options
 
-if TYPE_CHECKING:
-    from ..core.words import Readers
+TEXT_HELP = "Files (.txt, .jsonl), a folder, or a dataset's name; may be given again."
+
+
+@app.command()
+def score(
+    model: ModelArgument,
+    task: Annotated[str, typer.Argument(help="A task, or a JSONL file.")],
+    out: Annotated[Path, typer.Option(help="Folder for the scores.")],
+    method: Annotated[str, typer.Option(help="Scoring method; see 'headcount methods'.")] = "attribution",
+    fill: Annotated[str | None, typer.Option(help="What a removed head carries.")] = None,
+    n: Annotated[int, typer.Option("-n", help="Examples, half of which are scored on.")] = 200,
+    seed: Annotated[int, typer.Option(help="Of the task and of fits.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and updates, for gating.")] = False,
+) -> None:
+    """Score every head on a task and save the scores, to be compared or swept later."""
+    from ..rank.score import score as make_scores
+
+    writable_folder(out)
+    loaded, fit = load_model(model), QUICK if quick else None
+    made = make_scores(loaded, make_task(task, loaded, n=n, seed=seed), method, fill=fill, seed=seed, fit=fit)
+    made.save(out)
+    print(f"Scores of {method} on {task} are in {out}. First by size: {', '.join(made.top(5))}.")
+
+
+@app.command()
+def compare(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of saved head scores or roles, two or more.")],
+    k: Annotated[list[int] | None, typer.Option("-k", help="Top heads to compare; may be given again.")] = None,
+    by: Annotated[str, typer.Option(help="absolute: which heads matter. signed: which heads help.")] = "absolute",
+    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("headcount-results/compare"),
+) -> None:
+    """Compare saved scores of the same heads: rank correlation, shared top heads, agreement between seeds."""
+    from ..rank.comparison import compare_scores, load_scores
+    from ..view.agreement import draw_agreement
+    from ..view.style import save_figure
+
+    writable_folder(out)
+    scores = [load_scores(folder) for folder in folders]
+    found = compare_scores(scores, ks=k or (), by=cast(ScoreOrder, by))
+    if len(set(found.names)) < len(scores):  # what sets them apart is known to the user alone
+        found = replace(found, names=tuple(folder.name for folder in folders))
+    found.save(out)
+    save_figure(draw_agreement(found), out)
+    print_comparison(found)
+    print(f"Figure: {out / 'figure.png'}")
 
 
 @app.command()
@@ -30,10 +79,10 @@ def check(model: ModelArgument) -> None:
         lines = wrap(f"{verdict.name} ({verdict.detail})", max(get_terminal_size().columns - 8, 40))
         print(f"{'ok    ' if verdict.passed else 'FAILED'}  " + "\n        ".join(lines), flush=True)
         passed.append(verdict.passed)
-    failed = passed.count(False)
-    print("All checks passed." if not failed else f"{failed} of {len(passed)} checks failed.")
-    if failed:
+    if failed := passed.count(False):
+        print(f"{failed} of {len(passed)} checks failed.")
         raise typer.Exit(1)
+    print("All checks passed.")
 
 
 @app.command()
@@ -47,10 +96,9 @@ def forecast(
     """Say how many edges a model has and what they need, from its config alone."""
     from ..meters.forecast import forecast as make_forecast
     from ..meters.memory import parse_bytes, show_bytes
-    from ..view.tables import print_table
 
     allowed = None if memory is None else parse_bytes(memory)
-    asked = cast("Readers", readers)  # what it may be is checked there
+    asked = cast(Readers, readers)  # what it may be is checked there
     found = make_forecast(model, length=length, memory=allowed, readers=asked, dtype=dtype)
     graph = found.sizes.graph
     print(f"{model}: {graph.n_layers} layers of {graph.n_heads} heads, {graph.n_edges:,} edges")
@@ -63,7 +111,6 @@ def forecast(
 @app.command()
 def pull(model: Annotated[str, typer.Argument(help="A named model, such as smollm2.")]) -> None:
     """Fetch a named model into the cache folder."""
-    from ..core.progress import progress_bar
     from ..models import NAMED, bundled, smollm2
 
     if model not in NAMED:
@@ -82,11 +129,17 @@ def pull(model: Annotated[str, typer.Argument(help="A named model, such as smoll
     print(f"smollm2{also} is in {folder}")
 
 
-def _sparsify(
-    model: str, text: list[str], out: Path, start_from: Path | None, merge: bool, device: str | None, **values: object
+def sparsify(
+    model: ModelArgument,
+    text: Annotated[list[str], typer.Option(help=TEXT_HELP)],
+    out: Annotated[Path, typer.Option(help="Folder for the sparse model; a killed run goes on from there.")],
+    start_from: Annotated[Path | None, typer.Option(help="Begin with the adapter and gates of this folder.")] = None,
+    merge: Annotated[bool, typer.Option("--merge", help="Write whole weights, not an adapter.")] = False,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; the best one by default.")] = None,
+    **values: object,
 ) -> None:
+    """Post-train a model so that it attends to a key or two a query, at the dense model's loss."""
     from ..sparse.run import sparsify as make_sparse
-    from ..view.tables import print_evaluation
 
     recipe = Recipe(**given(Recipe, values))  # type: ignore[arg-type]
     try:
@@ -97,32 +150,4 @@ def _sparsify(
     print_evaluation(found, out)
 
 
-def _fixed(name: str, hint: object, default: object = None) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-
-
-OWN = [
-    _fixed("model", ModelArgument, Parameter.empty),
-    _fixed(
-        "text",
-        Annotated[
-            list[str], typer.Option(help="Files (.txt, .jsonl), a folder, or a dataset's name; may be given again.")
-        ],
-        Parameter.empty,
-    ),
-    _fixed(
-        "out",
-        Annotated[Path, typer.Option(help="Folder for the sparse model; a killed run goes on from there.")],
-        Parameter.empty,
-    ),
-    _fixed("start_from", Annotated[Path | None, typer.Option(help="Begin with the adapter and gates of this folder.")]),
-    _fixed("merge", Annotated[bool, typer.Option("--merge", help="Write whole weights, not an adapter.")], False),
-    _fixed("device", Annotated[str | None, typer.Option(help="cpu, cuda, …; the best one by default.")]),
-]
-app.command("sparsify")(
-    with_options(
-        _sparsify,
-        [*OWN, *options_of(Recipe, {})],
-        "Post-train a model so that it attends to a key or two a query, at the dense model's loss.",
-    )
-)
+app.command()(with_options(sparsify, [*own_options(sparsify), *options_of(Recipe, {}, {})]))

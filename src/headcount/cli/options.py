@@ -1,9 +1,9 @@
 """Options of the command line, made from typed settings: names, types, defaults and help stand in the class alone."""
 
 from collections.abc import Callable, Mapping, Sequence
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, signature
 from types import NoneType
-from typing import Annotated, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from pydantic.fields import FieldInfo
@@ -14,31 +14,17 @@ from ..core.settings import Settings, literals
 Command = Callable[..., None]
 
 
-def options_of(
-    settings: type[Settings],
-    defaults: Mapping[str, object],
-    *,
-    again: Mapping[str, str] | None = None,
-    leave_out: Sequence[str] = (),
-) -> list[Parameter]:
+def options_of(settings: type[Settings], defaults: Mapping[str, object], again: Mapping[str, str]) -> list[Parameter]:
     """An option for every key; `defaults` are said in the help. `again`: keys that are given one by one, and how each
     is called then."""
     made = []
     for key, field in settings.model_fields.items():
-        if key not in leave_out:
-            name = (again or {}).get(key, key)
-            flag = "-n" if name == "n" else f"--{name.replace('_', '-')}"
-            shown = _in_words(defaults.get(key, field.get_default()))
-            kind = _kind(field) if key not in (again or {}) else list[str]
-            words = sorted(set(literals(field.annotation)))
-            option = typer.Option(
-                *_flags(flag, kind),
-                help=_help(field),
-                show_default=shown or False,
-                metavar="|".join(words) if words and kind is not bool else None,
-                autocompletion=_completion(words) if words else None,
-            )
-            made.append(Parameter(key, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]))
+        name, kind = (again[key], list[str]) if key in again else (key, _kind(field))
+        shown = _in_words(defaults.get(key, field.get_default())) or False
+        words = sorted(set(literals(field.annotation)))
+        choice: Any = {"metavar": "|".join(words) if kind is not bool else None, "autocompletion": words.copy}
+        option = typer.Option(*_flags(name, kind), help=_help(field), show_default=shown, **choice if words else {})
+        made.append(Parameter(key, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]))
     return made
 
 
@@ -48,26 +34,24 @@ def given(settings: type[Settings], values: Mapping[str, object]) -> dict[str, o
     return {key: _value(key, settings.model_fields[key], value) for key, value in found.items()}
 
 
-def with_options(function: Command, parameters: Sequence[Parameter], doc: str) -> Command:
-    """A function that Typer reads as if its keywords had been written out."""
-
-    def command(**values: object) -> None:
-        function(**values)
-
-    command.__signature__ = Signature(list(parameters))  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    command.__doc__ = doc
-    return command
+def own_options(function: Command) -> list[Parameter]:
+    """Those that a function names itself."""
+    named = [each for each in signature(function).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+    return [each.replace(kind=Parameter.KEYWORD_ONLY) for each in named]
 
 
-def _completion(words: list[str]) -> Callable[[], list[str]]:
-    return lambda: words
+def with_options(function: Command, parameters: Sequence[Parameter]) -> Command:
+    """The function, which Typer then reads as if its `**values` had been written out."""
+    function.__signature__ = Signature(list(parameters))  # type: ignore[attr-defined]
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return function
 
 
-def _flags(flag: str, kind: object) -> tuple[str, ...]:
-    if flag == "-n":
-        return "-n", "--n"
-    return (f"{flag}/--no-{flag[2:]}",) if kind is bool else (flag,)
+def _flags(name: str, kind: object) -> tuple[str, ...]:
+    flag = name.replace("_", "-")
+    if kind is bool:
+        return (f"--{flag}/--no-{flag}",)
+    return ("-n", "--n") if name == "n" else (f"--{flag}",)
 
 
 def _plain(field: FieldInfo) -> list[object]:
@@ -90,28 +74,27 @@ def _kind(field: FieldInfo) -> type:
 
 
 def _value(key: str, field: FieldInfo, value: object) -> object:
-    lists = [part for part in _plain(field) if get_origin(part) is tuple]
-    if not lists or (isinstance(value, str) and value in literals(field.annotation)):
+    kind = _element(field)
+    if kind is None or (isinstance(value, str) and value in literals(field.annotation)):
         return value
     words = value if isinstance(value, list) else [word for word in str(value).split(",") if word.strip()]
-    kind = _element(lists[0])
     try:
         return [kind(word) for word in words]
     except ValueError as error:
         raise HeadcountError(f"--{key} takes numbers with commas between them; this is {value!r}.") from error
 
 
-def _element(hint: object) -> Callable[[str], object]:
-    inner = get_args(hint)[0]
+def _element(field: FieldInfo) -> Callable[[str], object] | None:
+    """What a list of a key holds, numbers or texts; None where it takes no list."""
+    inner = next((get_args(part)[0] for part in _plain(field) if get_origin(part) is tuple), None)
     while get_origin(inner) is Annotated:
         inner = get_args(inner)[0]
-    return inner if inner in (int, float) else str
+    return inner if inner in (None, int, float) else str
 
 
 def _help(field: FieldInfo) -> str:
     text = " ".join((field.description or "").replace("`", "").split())
-    lists = [part for part in _plain(field) if get_origin(part) is tuple and _element(part) is not str]
-    return f"{text} Numbers with commas between them." if lists else text
+    return f"{text} Numbers with commas between them." if _element(field) in (int, float) else text
 
 
 def _in_words(default: object) -> str:

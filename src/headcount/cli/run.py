@@ -2,20 +2,20 @@
 
 import sys
 from contextlib import suppress
-from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
 from ..core.errors import HeadcountError
 from ..studies import STUDIES, StudyKind
-from ..studies.study import parse, study_path
+from ..studies.study import parse, read_study, study_path
 from .app import run_app
-from .options import Command, given, options_of, with_options
+from .options import Command, given, options_of, own_options, with_options
 
 AGAIN = {"models": "model", "task": "task", "orders": "order"}
 """Keys whose option is given once for each value."""
+PLAN_HELP = "Say what would be run, what is cached, and what it takes."
 
 
 def add_study_commands() -> None:
@@ -42,56 +42,37 @@ def study_first(arguments: list[str]) -> list[str]:
 
 
 def _command(kind: StudyKind) -> Command:
-    def run(**values: Any) -> None:
-        overrides = given(kind.settings, {key: v for key, v in values.items() if key not in ("models", "task")})
-        asked: dict[str, Any] = {
-            "models": values["models"] or (),
-            "tasks": values["task"] or (),
-            "quick": values["quick"],
-            "overrides": overrides,
-            "memory": _memory(values.get("memory")),
-        }
-        study = str(values["study"] or kind.name)
-        if values["plan"]:
+    place = f"headcount-results/{kind.name}"
+
+    def run(
+        quick: Annotated[bool, typer.Option("--quick", help="Fewer prompts, points and draws.")] = False,
+        out: Annotated[Path | None, typer.Option(help="Output folder.", show_default=place)] = None,
+        memory: Annotated[str | None, typer.Option(help="What may be used beyond the model, such as 8GB.")] = None,
+        plan: Annotated[bool, typer.Option("--plan", help=PLAN_HELP)] = False,
+        no_cache: Annotated[bool, typer.Option("--no-cache", help="Compute every step anew, and keep none.")] = False,
+        study: Annotated[str | None, typer.Option(hidden=True)] = None,
+        **values: Any,
+    ) -> None:
+        from ..meters.memory import parse_bytes
+
+        asked: dict[str, Any] = {"models": values.pop("models") or (), "tasks": values.pop("task") or ()}
+        asked |= {"quick": quick, "overrides": given(kind.settings, values)}
+        name, allowed = study or kind.name, None if memory is None else parse_bytes(memory)
+        if plan:
             from ..studies.forecast import print_plan
 
-            return print_plan(study, **asked)
+            return print_plan(read_study(name, **asked), allowed)
         try:
             from ..studies.runner import run as run_study
 
-            result = run_study(study, out=values["out"], cache=not values["no_cache"], **asked)
+            result = run_study(name, out=out, cache=not no_cache, memory=allowed, **asked)
         except KeyboardInterrupt:
             print("headcount: stopped. Finished steps are kept; the same command goes on from here.", file=sys.stderr)
             raise typer.Exit(130) from None
         result.study.kind.part("table").show(result)
 
-    defaults = parse(kind.toml)[0].get("defaults", {})
-    own = options_of(kind.settings, defaults, again=AGAIN, leave_out=("units", "title"))
-    return with_options(run, [*own, *_shared(kind)], kind.summary)
-
-
-def _memory(words: object) -> int | None:
-    if words is None:
-        return None
-    from ..meters.memory import parse_bytes
-
-    return parse_bytes(str(words))
-
-
-def _shared(kind: StudyKind) -> list[Parameter]:
-    """What every run takes; memory where it decides how much runs at once."""
-    options: dict[str, object] = {
-        "quick": (bool, typer.Option("--quick", help="Fewer prompts, points and draws.")),
-        "out": (Path | None, typer.Option(help="Output folder.", show_default=f"headcount-results/{kind.name}")),
-        "memory": (str | None, typer.Option(help="What may be used beyond the model, such as 8GB.")),
-        "plan": (bool, typer.Option("--plan", help="Say what would be run, what is cached, and what it takes.")),
-        "no_cache": (bool, typer.Option("--no-cache", help="Compute every step anew, and keep none.")),
-        "study": (str | None, typer.Option(hidden=True)),
-    }
-    if not kind.settings.TAKES_MEMORY:
-        del options["memory"]
-    made = []
-    for name, (hint, option) in cast(dict[str, tuple[type, object]], options).items():
-        default = False if hint is bool else None
-        made.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option]))
-    return made
+    run.__doc__ = kind.summary
+    options = [*options_of(kind.settings, parse(kind.toml)[0].get("defaults", {}), AGAIN), *own_options(run)]
+    # Memory is asked for where it decides how much runs at once.
+    hidden = ("units", "title") if kind.settings.TAKES_MEMORY else ("units", "title", "memory")
+    return with_options(run, [option for option in options if option.name not in hidden])

@@ -1,46 +1,47 @@
 """Commands that show what there is: methods, tasks, questions; and the setup of COMET."""
 
+import json
 from typing import Annotated
 
 import typer
 
 from ..core.errors import HeadcountError
+from ..core.progress import waiting
+from ..rank import METHODS
+from ..sparse.recipe import Recipe
+from ..studies import STUDIES
+from ..studies.study import study_schema
+from ..tasks import known_tasks
+from ..tasks import task as make_task
+from ..view.tables import print_table
 from .app import app, comet_app, load_model, tasks_app
+
+MODEL_HELP = "Whose tokenizer makes the prompts, and whose answers are shown."
+PYTHON_HELP = "The Python to make it with: 3.10, 3.11 or 3.12. By default headcount's own."
 
 
 @app.command()
 def methods() -> None:
     """List the scoring methods with their cost in forward passes."""
-    from ..rank import METHODS
-    from ..view.tables import print_table
-
-    print_table(
-        ("method", "units", "what it is", "forwards"),
-        [(name, method.units, method.summary, method.cost) for name, method in METHODS.sound().items()],
-    )
+    rows = [(name, method.units, method.summary, method.cost) for name, method in METHODS.sound().items()]
+    print_table(("method", "units", "what it is", "forwards"), rows)
     print("L layers of H heads, S steps, E edges; a backward pass counts as one forward.")
 
 
 @tasks_app.command("list")
 def list_tasks() -> None:
     """List the built-in tasks."""
-    from ..tasks import known_tasks
-    from ..view.tables import print_table
-
     print_table(("task", "kind", "what it asks"), [(name, *facts) for name, facts in known_tasks().items()])
 
 
 @tasks_app.command("show")
 def show_task(
     task: Annotated[str, typer.Argument(help="A task, or a JSONL file.")],
-    model: Annotated[
-        str, typer.Option(help="Whose tokenizer makes the prompts, and whose answers are shown.")
-    ] = "smollm2",
+    model: Annotated[str, typer.Option(help=MODEL_HELP)] = "smollm2",
     n: Annotated[int, typer.Option("-n", help="How many examples.")] = 3,
     seed: Annotated[int, typer.Option(help="Of the examples.")] = 0,
 ) -> None:
     """Print examples of a task with the model's own answer probabilities."""
-    from ..tasks import task as make_task
     from ..tasks.show import describe_examples
 
     if n < 1:
@@ -72,12 +73,9 @@ def show_questions(
 
 @comet_app.command("setup")
 def comet_setup(
-    python: Annotated[
-        str | None, typer.Option(help="The Python to make it with: 3.10, 3.11 or 3.12. By default headcount's own.")
-    ] = None,
+    python: Annotated[str | None, typer.Option(help=PYTHON_HELP)] = None,
 ) -> None:
     """Install COMET beside headcount, in the cache folder: some minutes, 1.4 GB; with CUDA several GB more."""
-    from ..core.progress import waiting
     from ..meters.comet import DEFAULT_MODEL, setup_comet
 
     with waiting("setting up COMET"):
@@ -87,15 +85,7 @@ def comet_setup(
 
 
 @app.command()
-def schema(
-    name: Annotated[str, typer.Argument(help="A kind of study, or sparsify.")],
-) -> None:
+def schema(name: Annotated[str, typer.Argument(help="A kind of study, or sparsify.")]) -> None:
     """Print the JSON Schema of a study's TOML, or of the recipe of sparsify, for editors."""
-    import json
-
-    from ..sparse.recipe import Recipe
-    from ..studies import STUDIES
-    from ..studies.study import study_schema
-
     found = Recipe.model_json_schema() if name == "sparsify" else study_schema(STUDIES.named(name))
     print(json.dumps(found, indent=2, ensure_ascii=False))

@@ -45,7 +45,7 @@ def source_of(thing: object) -> str:
 
 def _of_tree(folder: Path) -> str:
     found = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
+    for path in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".toml")):
         found.update(f"{path.relative_to(folder)}\n".encode())
         found.update(path.read_bytes())
     return found.hexdigest()[:24]

@@ -23,8 +23,6 @@ KEPT_SHARE = 0.25
 
 @dataclass
 class Bench:
-    """What a worker has at hand."""
-
     loader: Loader = load
     names: tuple[str, ...] = ()
     """All models of the study, to tell apart folders of the same name."""
@@ -38,8 +36,9 @@ class Bench:
                 if sum(Path(other).name == model.name for other in self.names) > 1:
                     model = replace(model, name=name)
                 _ = model.fingerprint  # takes a moment for large models
-            sizes = [_bytes(other) for other in (*self._models.values(), model)]
-            if sum(sizes) > KEPT_SHARE * psutil.virtual_memory().total:
+            weights = [weight for kept in (*self._models.values(), model) for weight in kept.hf.parameters()]
+            size = sum(weight.numel() * weight.element_size() for weight in weights)
+            if size > KEPT_SHARE * psutil.virtual_memory().total:
                 self._models.clear()
             self._models[name] = model
         return self._models[name]
@@ -54,17 +53,12 @@ class Bench:
 
     def job(self, step: Step[Result], advance: Callable[[float], None], note: Callable[[str], None]) -> Job:
         """What a step needs, checked against what it was planned with."""
-        if step.subject is None:
-            return Job(step.settings, None, None, advance, note)  # type: ignore[arg-type]
         subject = step.subject
+        if subject is None:
+            return Job(step.settings, None, None, advance, note)  # type: ignore[arg-type]
         model, examples = self.model(subject.model), self.examples(subject.model, subject.asked)
         here = Subject.of(subject.model, model, subject.asked, examples).identity
         if any(subject.identity[key] != fact for key, fact in here.items()):
-            raise HeadcountError(
-                f"{subject.model} or its examples are not what the step {step.label!r} was planned with. Plan it again."
-            )
+            what = f"{subject.model} or its examples"
+            raise HeadcountError(f"{what} are not what the step {step.label!r} was planned with. Plan it again.")
         return Job(step.settings, model, examples, advance, note)
-
-
-def _bytes(model: Model) -> int:
-    return sum(parameter.numel() * parameter.element_size() for parameter in model.hf.parameters())

@@ -3,13 +3,12 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from ..core.cache import Result, Store
+from ..core.cache import Store
 from ..core.errors import HeadcountError
 from ..core.progress import Bar
 from .bench import Bench
-from .plan import Found, Plan, Step
+from .plan import Found, Plan
 
 
 @dataclass
@@ -20,44 +19,34 @@ class Ledger:
     cached: dict[str, str] = field(default_factory=dict)
 
 
-class Executor(Protocol):
-    def __call__(self, plan: Plan, bench: Bench, store: Store | None, bar: Bar, ledger: Ledger) -> Found:
-        """The results of all steps; those that the store has are not computed again."""
+Executor = Callable[[Plan, Bench, Store | None, Bar, Ledger], Found]
+"""Comes back with the results of all steps; those that the store has are not computed again."""
 
 
 def in_process(plan: Plan, bench: Bench, store: Store | None, bar: Bar, ledger: Ledger) -> Found:
     """Steps in their order. A refusal ends the study, unless the step is optional: then it is the step's result."""
     found = Found()
     for step in plan.steps:
-        found.results[step.key] = _result(step, found, bench, store, bar, ledger)
+        bar.describe(step.label)
+        begun, paid = time.monotonic(), Paid(bar.advance)
+        kept = None if store is None else store.find(step.key, step.returns)
+        try:
+            result = kept
+            if result is None:
+                job = bench.job(step, paid, bar.note)
+                result = step.compute(job, [found[needed] for needed in step.needs])
+        except HeadcountError as error:
+            if not step.optional:
+                raise
+            found.results[step.key] = error
+        else:
+            (ledger.computed if kept is None else ledger.cached)[step.key] = step.label
+            if store is not None and kept is None:
+                facts = {**step.description, "label": step.label, "seconds": round(time.monotonic() - begun, 3)}
+                result = store.keep(step.key, result, facts)
+            found.results[step.key] = result
+        bar.advance(step.cost - paid.total)  # what a step costs is known only about before it
     return found
-
-
-def _result(
-    step: Step[Result], found: Found, bench: Bench, store: Store | None, bar: Bar, ledger: Ledger
-) -> Result | HeadcountError:
-    bar.describe(step.label)
-    kept = None if store is None else store.find(step.key, step.returns)
-    if kept is not None:
-        ledger.cached[step.key] = step.label
-        bar.advance(step.cost)
-        return kept
-    paid = Paid(bar.advance)
-    try:
-        begun = time.monotonic()
-        job = bench.job(step, paid, bar.note)
-        result = step.compute(job, [found[needed] for needed in step.needs])
-    except HeadcountError as error:
-        if not step.optional:
-            raise
-        bar.advance(step.cost - paid.total)
-        return error
-    ledger.computed[step.key] = step.label
-    bar.advance(step.cost - paid.total)  # what a step costs is known only about before it
-    if store is None:
-        return result
-    facts = {**step.description, "label": step.label, "seconds": round(time.monotonic() - begun, 3)}
-    return store.keep(step.key, result, facts)
 
 
 @dataclass

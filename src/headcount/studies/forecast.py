@@ -1,7 +1,6 @@
 """A plan before it runs: its steps, which of them are cached, and what they take."""
 
-import time
-from collections.abc import Mapping, Sequence
+from timeit import repeat
 
 import torch
 
@@ -11,58 +10,37 @@ from ..meters.memory import show_bytes
 from ..models import Model
 from ..view.tables import print_table
 from .bench import Bench
-from .plan import Plan
 from .runner import plan_study
-from .study import read_study
+from .study import Study
 
 TIMED_TOKENS, TIMED_LENGTH = 1024, 32
 
 
-def print_plan(
-    study: str,
-    *,
-    models: Sequence[str] = (),
-    tasks: Sequence[str] = (),
-    quick: bool = False,
-    overrides: Mapping[str, object] | None = None,
-    memory: int | None = None,
-) -> None:
+def print_plan(study: Study, memory: int | None) -> None:
     """A row a step. Time is that of plain forward passes, which are run for a moment to know how long they take."""
-    read = read_study(study, quick=quick, models=models, tasks=tasks, overrides=overrides)
-    bench = Bench(names=read.models)
-    plan = plan_study(read, bench, memory).plan
-    store = Store()
+    bench, store = Bench(names=study.models), Store()
+    steps = plan_study(study, bench, memory).plan.steps
     with waiting("timing a forward pass"):
-        speed = {name: tokens_a_second(bench.model(name)) for name in read.models}
-    rows = []
-    for step in plan.steps:
-        cached = store.has(step.key)
-        seconds = 0.0 if step.subject is None else step.cost / speed[step.subject.model]
-        taken = ("cached", "") if cached else ("", show_seconds(seconds))
-        rows.append((step.label, taken[0], f"{step.forwards:,}", taken[1], show_bytes(step.memory)))
+        speed = {name: tokens_a_second(bench.model(name)) for name in study.models}
+    rows, left = [], dict[str, float]()
+    for step in steps:
+        cached, seconds = store.has(step.key), step.cost / speed[step.subject.model] if step.subject else 0.0
+        if not cached:
+            left[step.key] = seconds
+        words, time_left = ("cached", "") if cached else ("", show_seconds(seconds))
+        rows.append((step.label, words, f"{step.forwards:,}", time_left, show_bytes(step.memory)))
     print_table(("step", "", "forwards", "time", "memory"), rows)
-    left = seconds_left(plan, store, speed)
-    done = sum(store.has(step.key) for step in plan.steps)
-    most = max(step.memory for step in plan.steps)
-    print(f"{len(plan.steps)} steps, {done} of them cached; about {show_seconds(left)} left, and at most")
+    most = max(step.memory for step in steps)
+    done, total = len(steps) - len(left), show_seconds(sum(left.values()))
+    print(f"{len(steps)} steps, {done} of them cached; about {total} left, and at most")
     print(f"{show_bytes(most)} beyond the model. Forwards: prompts run; a backward pass counts as one.")
-
-
-def seconds_left(plan: Plan, store: Store, speed: Mapping[str, float]) -> float:
-    waiting_steps = [step for step in plan.steps if step.subject is not None and not store.has(step.key)]
-    return sum(step.cost / speed[step.subject.model] for step in waiting_steps if step.subject)
 
 
 @torch.no_grad()
 def tokens_a_second(model: Model) -> float:
     """Of a plain forward pass, the better of two."""
     ids = torch.zeros((TIMED_TOKENS // TIMED_LENGTH, TIMED_LENGTH), dtype=torch.long, device=model.device)
-    times = []
-    for _ in range(2):
-        begun = time.perf_counter()
-        model.run(ids)
-        times.append(time.perf_counter() - begun)
-    return TIMED_TOKENS / min(times)
+    return TIMED_TOKENS / min(repeat(lambda: model.run(ids), number=1, repeat=2))
 
 
 def show_seconds(seconds: float) -> str:

@@ -11,46 +11,41 @@
 (Free of torch until one of them is asked for.)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Literal, Protocol
 
+from ..core.provenance import Facts
 from ..core.words import CurveKind
 from .panel import Panel
 
 if TYPE_CHECKING:
     from ..core.cache import Result
     from ..sweeps import Curve
-    from .plan import Found, Step, Work
+    from .plan import Found, Step
 
 Part = Literal["steps", "outputs", "figure", "table"]
+Summary = Facts
+"""What summary.json says: version, kind and title in every study, and each kind more. `version` changes when the
+meaning of a key does."""
 
 
 class Cell(Protocol):
-    """What one panel and one model come to."""
+    """What one panel and one model come to: what the units were ordered by, and the curves."""
 
     @property
-    def scores(self) -> object:
-        """What the units were ordered by."""
+    def scores(self) -> object: ...
 
     @property
     def curves(self) -> "Sequence[Curve]": ...
 
 
-class Summary(TypedDict):
-    """What summary.json has in every study; each kind says more. `version` changes when the meaning of a key does."""
-
-    version: int
-    kind: str
-    title: str
-
-
 class Together(Protocol):
-    """What is done once for all cells of a study."""
+    """What is done once for all cells of a study, behind their own steps; most kinds have nothing of the sort."""
 
     @property
     def steps(self) -> "Sequence[Step[Result]]": ...
@@ -74,13 +69,3 @@ class StudyKind:
     @property
     def toml(self) -> Path:
         return Path(str(files(self.home))) / f"{self.name}.toml"
-
-    def together(self, works: "Sequence[Work[Cell]]") -> Together | None:
-        """Steps that a study of this kind does once, behind those of its cells; most have none."""
-        make = getattr(self.part("steps"), "together", None)
-        found: Together | None = None if make is None else make(works)
-        return found
-
-    def options(self) -> Mapping[str, str]:
-        """Keys and what they mean."""
-        return {name: field.description or "" for name, field in self.settings.model_fields.items()}

@@ -3,9 +3,8 @@
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from ..core.files import write_file
 from ..core.provenance import Facts, versions
@@ -17,14 +16,6 @@ SUMMARY_VERSION = 1
 CSV_COLUMNS = ("model", "task", "units", "method", "order", "k", "metric", "value", "low", "high")
 
 
-@runtime_checkable
-class Traced(Protocol):
-    """Scores that know where they come from."""
-
-    @property
-    def provenance(self) -> Facts: ...
-
-
 def write_common(folder: Path, study: Study, cells: Sequence[Cell], summary: Summary, steps: Sequence[Facts]) -> None:
     """`steps`: the keys and labels of those that the result was made from, as the cache has them."""
     curves = [curve for cell in cells for curve in cell.curves]
@@ -32,9 +23,19 @@ def write_common(folder: Path, study: Study, cells: Sequence[Cell], summary: Sum
     write_file(folder / "curves.csv", csv_text([{key: row[key] for key in CSV_COLUMNS} for row in rows], CSV_COLUMNS))
     write_file(folder / "study.toml", study.to_toml())
     write_file(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
-    origins = [cell.scores.provenance for cell in cells if isinstance(cell.scores, Traced)]
+    origins = [cell.scores.provenance for cell in cells if hasattr(cell.scores, "provenance")]
     facts = {"versions": versions(), "scores": origins, "curves": [curve.provenance for curve in curves]}
     write_file(folder / "provenance.json", json.dumps({**facts, "steps": list(steps)}, indent=1) + "\n")
+
+
+def summary_of(study: Study, **more: object) -> Summary:
+    """What every summary begins with, and what this kind says beyond it."""
+    return {"version": SUMMARY_VERSION, "kind": study.kind.name, "title": study.title, **more}
+
+
+def facts_of(thing: object, *names: str) -> Facts:
+    """Attributes by their names."""
+    return {name: getattr(thing, name) for name in names}
 
 
 def file_name(words: str) -> str:
@@ -44,3 +45,7 @@ def file_name(words: str) -> str:
 def rounded(value: float | None) -> float | None:
     """Six digits; nothing where it is not a number, which JSON does not know."""
     return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None
+
+
+def all_rounded(values: Mapping[str, float | None]) -> dict[str, float | None]:
+    return {name: rounded(value) for name, value in values.items()}

@@ -50,11 +50,6 @@ class Panel(Settings):
         listed = {key: values[key] for key in self.ONCE if isinstance(values.get(key), list | tuple)}
         super().__init__(**{**values, **{key: list(dict.fromkeys(value)) for key, value in listed.items()}})  # type: ignore[call-overload]
 
-    @property
-    def label(self) -> str:
-        """What progress calls the panel."""
-        return self.task
-
     def check(self) -> None:
         """Say what can be known to be wrong before a model is loaded."""
 

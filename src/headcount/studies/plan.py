@@ -6,9 +6,9 @@ source make its key. That gives the cache, resume, provenance, the forecast, and
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast, get_type_hints
 
 from ..core.cache import Result
 from ..core.errors import HeadcountError
@@ -17,12 +17,15 @@ from ..core.provenance import Facts, versions
 from ..core.registry import resolve
 from ..models import Model
 from ..models.families import family_facts
+from ..sweeps import Curve
 from ..tasks.examples import Example
 from .panel import Fingerprinted
 
 R = TypeVar("R", bound=Result)
 R_co = TypeVar("R_co", bound=Result, covariant=True)
 C_co = TypeVar("C_co", covariant=True)
+P = TypeVar("P")
+S = TypeVar("S")
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,13 @@ class Subject:
         facts = {key: fact for key, fact in model.facts().items() if key != "name"}
         facts["family"] = family_facts(model.hf.config)
         return cls(name, asked, {"model": facts, "examples": examples.fingerprint, **more})
+
+    def step(
+        self, label: str, does: Callable[..., R], settings: Facts, runs: int, each: float, **rest: object
+    ) -> "Step[R]":
+        """A step about it that runs so many prompts or answers, at so many tokens each."""
+        rest = {"returns": get_type_hints(does)["return"], "cost": runs * each, "forwards": runs, **rest}
+        return Step(label, f"{does.__module__}:{does.__name__}", settings=settings, subject=self, **rest)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -135,6 +145,37 @@ class Work(Protocol[C_co]):
 
 
 @dataclass(frozen=True)
+class ScoredCell(Generic[P, S]):
+    """What was found for one task and model."""
+
+    panel: P
+    scores: S
+    curves: list[Curve]
+
+
+@dataclass(frozen=True)
+class ScoredWork(Generic[P, S]):
+    """Scores of one task and model, and a sweep for each order."""
+
+    panel: P
+    names: dict[str, str]
+    """Of model and task; no part of what defines a step, as the same weights may be called differently today."""
+    title: str
+    scoring: Step[Any] | None
+    sweeps: tuple[Step[Curve], ...]
+    note: str = ""
+
+    @property
+    def steps(self) -> Sequence[Step[Result]]:
+        return [*([self.scoring] if self.scoring else []), *self.sweeps]
+
+    def gather(self, found: Found) -> ScoredCell[P, S]:
+        names: dict[str, Any] = self.names
+        scores: Any = self.scoring and replace(found[self.scoring], **names)
+        return ScoredCell(self.panel, scores, [replace(found[step], **names, title=self.title) for step in self.sweeps])
+
+
+@dataclass(frozen=True)
 class Plan:
     """The different steps of a study, each behind those that it needs."""
 
@@ -143,14 +184,9 @@ class Plan:
     @classmethod
     def of(cls, steps: Sequence[Step[Result]]) -> "Plan":
         found: dict[str, Step[Result]] = {}
-        for step in steps:
-            for each in _with_needs(step):
-                found.setdefault(each.key, each)
+        for each in (each for step in steps for each in _with_needs(step)):
+            found.setdefault(each.key, each)
         return cls(tuple(found.values()))
-
-    @property
-    def cost(self) -> float:
-        return sum(step.cost for step in self.steps)
 
 
 def _with_needs(step: Step[Result]) -> Iterator[Step[Result]]:

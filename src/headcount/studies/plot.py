@@ -1,7 +1,7 @@
 """`headcount.plot`: curves as the figure of the study that makes such curves."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ..core.errors import HeadcountError
 from ..sweeps import Curve
@@ -19,10 +19,7 @@ def plot(curves: Curve | Sequence[Curve], *, threshold: float | None = 0.9, titl
         raise HeadcountError("There is nothing to plot: no curves were given.")
     kinds = {curve.kind for curve in listed}
     if len(kinds) > 1:
-        raise HeadcountError(
-            f"Curves of {' and '.join(sorted(kinds))} say different things and cannot share a figure."
-            " Plot them one by one."
-        )
+        apart = f"Curves of {' and '.join(sorted(kinds))} say different things"
+        raise HeadcountError(f"{apart} and cannot share a figure. Plot them one by one.")
     study = next(study for study in STUDIES.sound().values() if study.curves in kinds)
-    figure: Figure = study.part("figure").plot(listed, threshold, title)
-    return figure
+    return cast("Figure", study.part("figure").plot(listed, threshold, title))

@@ -26,7 +26,6 @@ from .study import Study, read_study
 class StudyResult:
     study: Study
     cells: tuple[Cell, ...]
-    """What each panel and model came to."""
     folder: Path
     summary: Summary
     """What summary.json says; its type is that of the kind of study."""
@@ -46,9 +45,8 @@ class StudyResult:
 
 @dataclass(frozen=True)
 class Planned:
-    """A study with its steps, ready for an executor."""
+    """The steps of a study, ready for an executor."""
 
-    study: Study
     works: list[list[Work[Cell]]]
     """[panel][model]."""
     together: Together | None
@@ -89,7 +87,7 @@ def run(
     if not quiet:
         for note in dict.fromkeys(work.note for row in planned.works for work in row if work.note):
             say(note)
-    with progress_bar(planned.plan.cost, quiet, lines=True) as bar:
+    with progress_bar(sum(step.cost for step in planned.plan.steps), quiet, lines=True) as bar:
         found = executor(planned.plan, bench, Store() if cache else None, bar, ledger)
     cells = [[work.gather(found) for work in row] for row in planned.works]
     if planned.together is not None:
@@ -99,29 +97,23 @@ def run(
     steps = [{"key": step.key, "label": step.label} for step in planned.plan.steps if step.key in done]
     flat = tuple(cell for row in cells for cell in row)
     write_common(folder, read, flat, summary, steps)
-    return StudyResult(
-        study=read,
-        cells=flat,
-        folder=folder,
-        summary=summary,
-        computed=len(ledger.computed),
-        cached=len(ledger.cached),
-    )
+    return StudyResult(read, flat, folder, summary, len(ledger.computed), len(ledger.cached))
 
 
 def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned:
     """All that can be known to be wrong is said here, before anything runs: of every panel, then of its models."""
     for panel in study.panels:
         panel.check()
-    make = study.kind.part("steps").plan
+    kind, steps_of = study.kind, study.kind.part("steps")
     made: dict[tuple[int, str], Work[Cell]] = {}
     for name in study.models:  # each model is loaded once, whatever the order of the panels
         for index, panel in enumerate(study.panels):
             if name in panel.models:
-                model = bench.model(name)
-                examples = bench.examples(name, {"kind": study.kind.name, "panel": panel.facts()})
-                made[index, name] = make(study.kind, panel, name, model, examples, memory)
+                examples = bench.examples(name, {"kind": kind.name, "panel": panel.facts()})
+                made[index, name] = steps_of.plan(kind, panel, name, bench.model(name), examples, memory)
     works = [[made[index, name] for name in panel.models] for index, panel in enumerate(study.panels)]
-    together = study.kind.together([work for row in works for work in row])
+    together: Together | None = None
+    if hasattr(steps_of, "together"):
+        together = steps_of.together([work for row in works for work in row])
     steps = [step for work in made.values() for step in work.steps] + list(together.steps if together else [])
-    return Planned(study, works, together, Plan.of(steps))
+    return Planned(works, together, Plan.of(steps))

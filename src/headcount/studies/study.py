@@ -32,10 +32,8 @@ class Study:
         """The study with every default written out, so that it can be run again as it is, from anywhere."""
         written = []
         for panel in self.panels:
-            values: Table = panel.facts()
-            for key in panel.FILES:
-                values[key] = _fixed(values[key])
-            values["models"] = [_fixed(model) for model in panel.models]
+            values: Table = {**panel.facts(), "models": list(map(_fixed, panel.models))}
+            values |= {key: _fixed(values[key]) for key in panel.FILES}
             # An empty list of alphas says more than leaving the key out, an empty text does not.
             written.append({key: value for key, value in values.items() if value not in ("", None)})
         return tomli_w.dumps({"kind": self.kind.name, "title": self.title, "panel": written})
@@ -56,15 +54,12 @@ def read_study(
     """
     path = study_path(str(source))
     raw, kind = parse(path)
-    settings = kind.settings
-    settings.check_table(overrides or {}, "the command")
+    kind.settings.check_table(overrides or {}, "the command")
     late = {**(raw.get("quick", {}) if quick else {}), **(overrides or {})}
     written: list[Table] = raw.get("panel", [])
     if tasks:
-        own: dict[str, list[Table]] = {}
-        for panel in written:
-            own.setdefault(panel["task"], []).append(panel)
-        written = [panel for task in dict.fromkeys(tasks) for panel in own.get(task, [{"task": task}])]
+        own = {task: [panel for panel in written if panel["task"] == task] for task in tasks}
+        written = [panel for task, panels in own.items() for panel in panels or [{"task": task}]]
     if not written:
         raise HeadcountError(f'The study {path} has no panel. Add at least: [[panel]] with task = "ioi".')
     if models:
@@ -72,19 +67,17 @@ def read_study(
         # A task that has a panel for models of its own, and one for all others, is run once for those of the command.
         free = {panel["task"] for panel in written if "models" not in panel}
         written = [panel for panel in written if "models" not in panel or panel["task"] not in free]
-    panels = tuple(settings(**{**raw.get("defaults", {}), **panel, **late}) for panel in written)
-    study = Study(kind, path.stem, str(raw.get("title", path.stem)), panels)
-    settings.check_together(panels, str(path))
-    return study
+    panels = tuple(kind.settings(**{**raw.get("defaults", {}), **panel, **late}) for panel in written)
+    kind.settings.check_together(panels, str(path))
+    return Study(kind, path.stem, str(raw.get("title", path.stem)), panels)
 
 
 def study_path(source: str) -> Path:
     if source in STUDIES:
         return STUDIES[source].toml
     if not source.endswith(".toml"):
-        raise HeadcountError(
-            f"There is no study {source!r}.{did_you_mean(source, STUDIES)} A file of your own ends in .toml."
-        )
+        nearest = did_you_mean(source, STUDIES)
+        raise HeadcountError(f"There is no study {source!r}.{nearest} A file of your own ends in .toml.")
     return Path(source)
 
 
@@ -104,27 +97,23 @@ def parse(path: Path) -> tuple[Table, StudyKind]:
     panels = raw.get("panel", [])
     if not isinstance(panels, list):
         raise HeadcountError(f"{path}: a panel is written as [[panel]], with two brackets.")
-    tables = [("[defaults]", raw.get("defaults", {})), ("[quick]", raw.get("quick", {}))]
-    tables += [(f"[[panel]] number {number}", panel) for number, panel in enumerate(panels, start=1)]
-    for name, table in tables:
+    tables: Table = {"[defaults]": raw.get("defaults", {}), "[quick]": raw.get("quick", {})}
+    tables |= {f"[[panel]] number {number}": panel for number, panel in enumerate(panels, start=1)}
+    for name, table in tables.items():
         if not isinstance(table, dict):
             raise HeadcountError(f"{path}: {name} must be a table.")
-    kind = _kind(path, raw, [table for _, table in tables])
-    for name, table in tables:
-        kind.settings.check_table(table, f"{path}: {name}")
-        if name.startswith("[[") and "task" not in table:
-            raise HeadcountError(f"{path}: {name} has no task.")
-    return raw, kind
-
-
-def _kind(path: Path, raw: Table, tables: Sequence[Table]) -> StudyKind:
-    """The one that the file names; without a name, a study of what is kept, of the units that it names."""
-    units = next((table["units"] for table in tables if "units" in table), "heads")
+    # Without a name, a study of what is kept, of the units that it names.
+    units = next((table["units"] for table in tables.values() if "units" in table), "heads")
     name = raw.get("kind", f"{units}-kept")
     if not isinstance(name, str) or name not in STUDIES:
         asked = f"kind {name!r}" if "kind" in raw else f"study of the units {units!r}"
         raise HeadcountError(f"{path}: there is no {asked}.{did_you_mean(str(name), STUDIES)}")
-    return STUDIES[name]
+    kind = STUDIES[name]
+    for name, table in tables.items():
+        kind.settings.check_table(table, f"{path}: {name}")
+        if name.startswith("[[") and "task" not in table:
+            raise HeadcountError(f"{path}: {name} has no task.")
+    return raw, kind
 
 
 def study_schema(kind: StudyKind) -> Table:

@@ -3,31 +3,28 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy import float64
+from numpy import float64, ndenumerate
 from numpy.typing import NDArray
 
-from .style import STYLE
+from .style import styled
 
 if TYPE_CHECKING:
     from ..rank.comparison import Comparison
 
 
+@styled
 def draw_agreement(found: "Comparison") -> Figure:
     """Spearman's correlation, and the overlap (Jaccard) of the top heads at each k."""
     panels = [("Spearman", found.spearman, -1.0)]
     panels += [(f"Jaccard, top {k}", matrix, 0.0) for k, matrix in found.jaccard.items()]
-    side = 0.55 * len(found.names) + 0.2
-    longest = 0.085 * max(map(len, found.names))
-    with mpl.rc_context(STYLE):
-        size = (len(panels) * (side + 0.1) + longest + 0.1, side + longest + 0.5)
-        figure = Figure(figsize=size, layout="constrained")
-        for number, (ax, (name, matrix, low)) in enumerate(
-            zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True)
-        ):
-            draw_matrix(ax, name, matrix, found.names, low, named=number == 0)
+    side, longest = 0.55 * len(found.names) + 0.2, 0.085 * max(map(len, found.names))
+    size = (len(panels) * (side + 0.1) + longest + 0.1, side + longest + 0.5)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for ax, (name, matrix, low) in zip(axes, panels, strict=True):
+        draw_matrix(ax, name, matrix, found.names, low, named=ax is axes[0])
     return figure
 
 
@@ -37,12 +34,7 @@ def draw_matrix(ax: Axes, name: str, matrix: NDArray[float64], names: Sequence[s
     ax.set_xticks(range(len(names)), names, rotation=90)
     ax.set_yticks(range(len(names)), names if named else [""] * len(names))
     ax.tick_params(length=0)
-    for spine in ax.spines.values():
-        spine.set_visible(False)
-    for row in range(len(names)):
-        for column in range(len(names)):
-            value = float(matrix[row, column])
-            dark = abs(value) > 0.6
-            ax.text(
-                column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color="white" if dark else "black"
-            )
+    ax.spines[:].set_visible(False)
+    for (row, column), value in ndenumerate(matrix):
+        colour = "white" if abs(value) > 0.6 else "black"
+        ax.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)

@@ -1,29 +1,56 @@
-"""What all figures share: how they look, and how they are saved."""
+"""What all figures share: how they look, what stands around their panels, and how they are saved."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from textwrap import wrap
+from typing import Any, TypeVar
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-STYLE: Any = {
-    "font.size": 9, "axes.titlesize": 10, "axes.spines.top": False, "axes.spines.right": False, "pdf.fonttype": 42,
-    "svg.hashsalt": "headcount", "savefig.dpi": 200, "axes.linewidth": 0.8, "legend.frameon": False,
-    "font.family": "sans-serif", "text.parse_math": False,
-}  # fmt: skip
-
-
-def legend_columns(labels: list[str], width: float) -> int:
-    """As many as fit side by side, at about 0.08 inches a letter and 0.6 for the line."""
-    return max(min(int(width / (0.08 * max(map(len, labels)) + 0.6)), len(labels)), 1)
+T = TypeVar("T")
+STYLE: Any = mpl.rc_params_from_file(Path(__file__).with_name("headcount.mplstyle"), use_default_template=False)
+styled = mpl.rc_context(STYLE)
+"""Decorates a function that draws."""
+CAPTION: Any = {"fontsize": 7, "color": "#555555"}
 
 
+def surround(
+    figure: Figure, legend: dict[str, Artist], columns: int, title: str, caption: str, letters: int = 12, **look: object
+) -> None:
+    """A legend above all panels, and below them what they show; so many letters of the title take an inch."""
+    titled = {"title": "\n".join(wrap(title, int(figure.get_figwidth() * letters))) or None, "title_fontsize": 10.5}
+    place: Any = {"loc": "outside upper center", "ncols": columns, **titled, **look}
+    figure.legend(legend.values(), legend.keys(), **place)
+    figure.supxlabel("\n".join(wrap(caption, int(figure.get_figwidth() * (letters + 5)))), **CAPTION)
+
+
+def number_heads(ax: Axes) -> None:
+    """Of a map of layers and heads."""
+    ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+
+
+def grouped(things: Sequence[T], name: str) -> dict[str, list[T]]:
+    """By the value of an attribute, in the order in which values first come."""
+    groups: dict[str, list[T]] = {}
+    for thing in things:
+        groups.setdefault(getattr(thing, name), []).append(thing)
+    return groups
+
+
+def different(numbers: Iterable[int]) -> str:
+    return "–".join(map(str, sorted(set(numbers))))
+
+
+@styled
 def save_figure(figure: Figure, folder: Path, name: str = "figure") -> list[Path]:
     """PNG, SVG and PDF; the same figure gives the same bytes."""
-    paths = []
-    for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None}), ("pdf", {"CreationDate": None})):
-        path = folder / f"{name}.{ending}"
-        with mpl.rc_context(STYLE):
-            figure.savefig(path, metadata=metadata)
-        paths.append(path)
-    return paths
+    dates = {"png": "Software", "svg": "Date", "pdf": "CreationDate"}
+    paths = {ending: folder / f"{name}.{ending}" for ending in dates}
+    for ending, path in paths.items():
+        figure.savefig(path, metadata={dates[ending]: None})
+    return list(paths.values())

@@ -18,8 +18,7 @@ def print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Non
     for row in rows:
         table.add_row(*row)
     # A pipe has no width of its own; let the table have what it needs there.
-    console = Console() if Console().is_terminal else Console(width=200)
-    console.print(table)
+    Console(width=None if Console().is_terminal else 200).print(table)
 
 
 def number(value: float | None, form: str) -> str:
@@ -31,11 +30,8 @@ def print_comparison(found: "Comparison") -> None:
     header = ("first", "second", "Spearman", *(f"Jaccard of the top {k}" for k in found.jaccard))
     numbers = [tuple(row.values()) for row in found.rows()]
     print_table(header, [(str(first), str(second), *(f"{v:.2f}" for v in rest)) for first, second, *rest in numbers])
-    seeds = [
-        (name, f"{rank:.2f}", f"{overlap:.2f}")
-        for name, rank, overlap in zip(found.names, found.seed_spearman, found.seed_jaccard, strict=True)
-        if rank is not None and overlap is not None
-    ]
+    by_name = zip(found.names, found.seed_spearman, found.seed_jaccard, strict=True)
+    seeds = [(name, f"{rank:.2f}", f"{overlap:.2f}") for name, rank, overlap in by_name if None not in (rank, overlap)]
     if seeds:
         print("Between the seeds of one method, on average:")
         print_table(("method", "Spearman", f"Jaccard of the top {next(iter(found.jaccard))}"), seeds)
@@ -45,11 +41,7 @@ def print_evaluation(found: "Evaluation", folder: Path) -> None:
     """What a sparse model is worth on held-out text."""
     print(f"\nOn {found.in_words}, of {found.length} tokens:")
     print_table(("", ""), found.rows())
-    print_table(
-        ("source", "dense loss", "loss", "sequences"),
-        [
-            (name, f"{source['dense_loss']:.4f}", f"{source['loss']:.4f}", f"{source['sequences']:.0f}")
-            for name, source in found.by_source.items()
-        ],
-    )
+    forms = {"dense_loss": ".4f", "loss": ".4f", "sequences": ".0f"}
+    rows = [(name, *(format(of[key], form) for key, form in forms.items())) for name, of in found.by_source.items()]
+    print_table(("source", "dense loss", "loss", "sequences"), rows)
     print(f"Model, card, log and plot: {folder}")

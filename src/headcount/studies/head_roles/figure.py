@@ -4,30 +4,21 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import MaxNLocator
 
 from ...core.words import ROLES
 from ...rank.roles import LABELS, HeadRoles
 from ...sweeps.curve import Curve
-from ...view.style import STYLE
+from ...view.style import different, grouped, number_heads, styled, surround
 
 ROLE_COLOURS = {"facilitation": "#2a9d4e", "irrelevance": "#2f6db3", "interference": "#d1403b", "chance": "#8a8a8a"}
 UNCLEAR_COLOUR = "#e6e6e6"
-ROLE_DASHES = {"chance": (0, (1, 1.5))}
-ROLE_WORDS = {
-    "facilitation": "Facilitation", "irrelevance": "Irrelevance", "interference": "Interference", "chance": "By chance",
-}  # fmt: skip
-CHANGE_WORDS = {
-    "log_prob_change": "Δ log-probability\nof the target",
-    "log_prob_per_token_change": "Δ log-probability\nof a target token",
-}
+CHANGES = {"log_prob_change": "of the target", "log_prob_per_token_change": "of a target token"}
 MAP_CAPTION = (
     ". Maps: the role that most seeds give a head, paler where they disagree, grey where none leads; above, share of"
     " the heads with a score of at least one half, facilitation · irrelevance · interference"
@@ -40,62 +31,56 @@ Cell = tuple[HeadRoles | None, Sequence[Curve]]
 
 def plot(curves: Sequence[Curve], threshold: float | None = None, title: str = "") -> Figure:
     """A row a task, a column a model."""
-    rows: dict[str, dict[str, list[Curve]]] = {}
-    for curve in curves:
-        rows.setdefault(curve.title, {}).setdefault(curve.model, []).append(curve)
-    return draw_roles([[(None, own) for own in models.values()] for models in rows.values()], title)
+    rows = grouped(curves, "title").values()
+    return draw_roles([[(None, own) for own in grouped(row, "model").values()] for row in rows], title)
 
 
+@styled
 def draw_roles(rows: Sequence[Sequence[Cell]], title: str = "") -> Figure:
     """Rows of tasks, columns of models; all curves of a row have one scale."""
     models = max(len(row) for row in rows)
     maps = models if any(roles is not None for row in rows for roles, _ in row) else 0
-    with mpl.rc_context(STYLE):
-        width = max(models * CURVE_WIDTH + maps * MAP_WIDTH + 0.4, 4.6)
-        figure = Figure(figsize=(width, ROW_HEIGHT * len(rows) + 1.3), layout="constrained")
-        ratios = [CURVE_WIDTH] * models + [MAP_WIDTH] * maps
-        axes = figure.subplots(len(rows), models + maps, squeeze=False, width_ratios=ratios)
-        for number, (row, places) in enumerate(zip(rows, axes, strict=True)):
-            curve_axes, map_axes = places[:models], places[models:]
-            for column, (roles, curves) in enumerate(row):
-                top, bottom = number == 0, number == len(rows) - 1
-                name = curves[0].model if top else ""
-                _draw_curves(curve_axes[column], name, curves, bottom)
-                if roles is not None:
-                    _draw_map(map_axes[column], roles, f"{name}: roles" if top else "", bottom)
-            for ax in (*curve_axes[len(row) :], *map_axes[len(row) :]):
-                ax.remove()
-            _share_scale(curve_axes[: len(row)], [curve for _, curves in row for curve in curves])
-            words = CHANGE_WORDS.get(row[0][1][0].metric, row[0][1][0].metric)
-            row_title = "\n".join(wrap(row[0][1][0].title, 26))
-            curve_axes[0].set_ylabel(f"{row_title}\n{words}")
-        orders = [curve.order for curve in rows[0][0][1]]
-        lines = [(_line(order), ROLE_WORDS[order]) for order in orders]
-        handles, labels = zip(*lines, *([(Patch(color=UNCLEAR_COLOUR), "unclear")] if maps else []), strict=True)
-        figure.legend(
-            handles, labels,
-            loc="outside upper center", ncols=5 if width > 7 else 3,
-            title="\n".join(wrap(title, int(width * 12))) or None, title_fontsize=10.5,
-        )  # fmt: skip
-        figure.supxlabel("\n".join(wrap(_caption(rows), int(width * 17))), fontsize=7, color="#555555")
+    width = max(models * CURVE_WIDTH + maps * MAP_WIDTH + 0.4, 4.6)
+    figure = Figure(figsize=(width, ROW_HEIGHT * len(rows) + 1.3), layout="constrained")
+    ratios = [CURVE_WIDTH] * models + [MAP_WIDTH] * maps
+    axes = figure.subplots(len(rows), models + maps, squeeze=False, width_ratios=ratios)
+    for number, (row, places) in enumerate(zip(rows, axes, strict=True)):
+        curve_axes, map_axes = places[:models], places[models:]
+        top, bottom = number == 0, number == len(rows) - 1
+        for column, (roles, curves) in enumerate(row):
+            name = curves[0].model if top else ""
+            _draw_curves(curve_axes[column], name, curves, bottom)
+            if roles is not None:
+                _draw_map(map_axes[column], roles, f"{name}: roles" if top else "", bottom)
+        for ax in (*curve_axes[len(row) :], *map_axes[len(row) :]):
+            ax.remove()
+        _share_scale(curve_axes[: len(row)], [curve for _, curves in row for curve in curves])
+        first = row[0][1][0]
+        words = f"Δ log-probability\n{CHANGES[first.metric]}" if first.metric in CHANGES else first.metric
+        curve_axes[0].set_ylabel("\n".join([*wrap(first.title, 26), words]))
+    legend: dict[str, Any] = {}
+    for order in (curve.order for curve in rows[0][0][1]):
+        words = "By chance" if order == "chance" else order.capitalize()
+        legend[words] = Line2D([], [], **_look(order))
+    if maps:
+        legend["unclear"] = Patch(color=UNCLEAR_COLOUR)
+    surround(figure, legend, 5 if width > 7 else 3, title, _caption(rows))
     return figure
 
 
-def _line(order: str) -> Line2D:
-    return Line2D([], [], color=ROLE_COLOURS[order], linestyle=ROLE_DASHES.get(order, "-"), linewidth=1.6)
+def _look(order: str) -> dict[str, Any]:
+    dashes = (0, (1, 1.5)) if order == "chance" else "-"
+    return {"color": ROLE_COLOURS[order], "linestyle": dashes, "linewidth": 1.6}
 
 
 def _draw_curves(ax: Axes, name: str, curves: Sequence[Curve], bottom: bool) -> None:
     ax.axhline(0, color="#999999", linewidth=0.7, zorder=0)
     for curve in curves:
         value, low, high = curve.band(curve.metric)
-        dashes: Any = ROLE_DASHES.get(curve.order, "-")
         ax.fill_between(curve.ks, low, high, color=ROLE_COLOURS[curve.order], alpha=0.18, linewidth=0)
-        ax.plot(curve.ks, value, color=ROLE_COLOURS[curve.order], linestyle=dashes, linewidth=1.6)
-    ax.set_xlim(0, curves[0].ks[-1])
+        ax.plot(curve.ks, value, **_look(curve.order))
+    ax.set(xlim=(0, curves[0].ks[-1]), xlabel="Number of ablated heads" if bottom else "")
     ax.set_title(name, loc="left")
-    if bottom:
-        ax.set_xlabel("Number of ablated heads")
 
 
 def _share_scale(axes: Sequence[Axes], curves: Sequence[Curve]) -> None:
@@ -112,29 +97,23 @@ def _share_scale(axes: Sequence[Axes], curves: Sequence[Curve]) -> None:
 def _draw_map(ax: Axes, roles: HeadRoles, name: str, bottom: bool) -> None:
     """A square a head in the colour of the role that most seeds give it, the paler the smaller their lead over the next
     role is; the share of the heads in each role above."""
-    labels = roles.labels()
-    votes = np.stack([(labels == LABELS[role]).mean(0) for role in ROLES])
-    ranked = np.sort(votes, axis=0)
-    lead = ranked[-1] - ranked[-2]
+    votes = np.stack([(roles.labels() == LABELS[role]).mean(0) for role in ROLES])
+    *_, second, first = np.sort(votes, axis=0)
     colours = np.array([to_rgb(ROLE_COLOURS[role]) for role in ROLES])[votes.argmax(0)]
     pale = np.array(to_rgb(UNCLEAR_COLOUR))
-    picture = pale + (colours - pale) * lead[..., None]
-    ax.imshow(picture, aspect="auto", origin="lower", interpolation="nearest")
+    ax.imshow(
+        pale + (colours - pale) * (first - second)[..., None], aspect="auto", origin="lower", interpolation="nearest"
+    )
     layers, heads = roles.plus.shape[1:]
     ax.set_xticks(np.arange(-0.5, heads), minor=True)
     ax.set_yticks(np.arange(-0.5, layers), minor=True)
     ax.grid(which="minor", color="white", linewidth=0.4)
     ax.tick_params(which="minor", length=0)
-    ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
-    ax.set_ylabel("Layer")
-    if bottom:
-        ax.set_xlabel("Head")
-    for spine in ax.spines.values():
-        spine.set_visible(False)
+    number_heads(ax)
+    ax.set(ylabel="Layer", xlabel="Head" if bottom else "")
+    ax.spines[:].set_visible(False)
     _draw_shares(ax, roles, heads)
-    ax.set_xlim(-0.5, heads - 0.5)
-    ax.set_ylim(-0.5, layers - 0.5)
+    ax.set(xlim=(-0.5, heads - 0.5), ylim=(-0.5, layers - 0.5))
     ax.set_title(name, loc="left", pad=25)
 
 
@@ -156,14 +135,14 @@ def _caption(rows: Sequence[Sequence[Cell]]) -> str:
     """What the lines and bands are, so that the figure can stand alone."""
     cells = [cell for row in rows for cell in row]
     curves = [curve for _, curves in cells for curve in curves]
-    seeds = sorted({curve.draws for curve in curves if curve.order != "chance"})
-    examples = sorted({curve.pairs for curve in curves})
+    seeds = different(curve.draws for curve in curves if curve.order != "chance")
+    examples = different(curve.pairs for curve in curves)
     base = "G+" if curves[0].base == "plus" else "all ones"
     fill = "zero" if curves[0].fill == "zero" else f"the fill {curves[0].fill}"
     heads = list(dict.fromkeys(f"{curve.model} ({curve.total:,} heads)" for curve in curves))
     return (
-        f"{', '.join(heads)}; gates fitted on other prompts, {'–'.join(map(str, seeds))} seeds; lines: mean over seeds"
+        f"{', '.join(heads)}; gates fitted on other prompts, {seeds} seeds; lines: mean over seeds"
         f" of log P with the first k gates at 0 minus log P with them at 1, the others as in {base}, on"
-        f" {'–'.join(map(str, examples))} test prompts; bands: 90 % of the seeds; shut gates let {fill} through"
+        f" {examples} test prompts; bands: 90 % of the seeds; shut gates let {fill} through"
         f"{MAP_CAPTION if any(roles is not None for roles, _ in cells) else ''}"
     )

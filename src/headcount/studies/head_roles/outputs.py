@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 
 from ...core.files import write_file
+from ...core.provenance import Facts
 from ...core.saving import csv_text
 from ...core.words import ROLES
 from ...rank.comparison import seed_agreement, spearman
@@ -15,44 +15,10 @@ from ...rank.roles import HeadRoles
 from ...sweeps import Curve
 from ...view.style import save_figure
 from ..kind import Summary
-from ..outputs import SUMMARY_VERSION, file_name, rounded
+from ..outputs import all_rounded, facts_of, file_name, rounded, summary_of
 from ..study import Study
 from .figure import draw_roles
 from .steps import RolesCell
-
-
-class RoleCurve(TypedDict):
-    """The change at the last k, and its extremes."""
-
-    last_k: int
-    last: float | None
-    lowest: float | None
-    lowest_k: int
-    highest: float | None
-    highest_k: int
-
-
-class RolesEntry(TypedDict):
-    """One task and model: how good the model is, how many heads have which role, how seeds agree, what curves do."""
-
-    task: str
-    model: str
-    heads: int
-    seeds: int
-    base: str
-    fill: str
-    metric: str
-    test_examples: int
-    whole_model: dict[str, float | None]
-    shares: dict[str, dict[str, float | None]]
-    seed_agreement: dict[str, float | None]
-    updates: list[int]
-    curves: dict[str, RoleCurve]
-    words: dict[str, str]
-
-
-class RolesSummary(Summary):
-    cells: list[RolesEntry]
 
 
 def write(folder: Path, study: Study, cells: Sequence[Sequence[RolesCell]]) -> Summary:
@@ -62,62 +28,49 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[RolesCell]]) -> S
         cell.scores.save(folder / "roles" / file_name(f"{cell.scores.task}-{cell.scores.model}"))
     write_file(folder / "roles.csv", csv_text([row for cell in flat for row in cell.scores.rows()]))
     save_figure(draw_roles([[(cell.scores, cell.curves) for cell in row] for row in cells], title=study.title), folder)
-    entries = [_entry(cell.scores, cell.curves) for cell in flat]
-    summary: RolesSummary = {
-        "version": SUMMARY_VERSION,
-        "kind": study.kind.name,
-        "title": study.title,
-        "cells": entries,
-    }
-    return summary
+    return summary_of(study, cells=[_entry(cell.scores, cell.curves) for cell in flat])
 
 
-def _entry(roles: HeadRoles, curves: Sequence[Curve]) -> RolesEntry:
+def _entry(roles: HeadRoles, curves: Sequence[Curve]) -> Facts:
+    """How good the model is, how many heads have which role, how seeds agree, what curves do."""
     first = curves[0]
     scores = {role or "gating": roles.scores(role) for role in (None, *ROLES)}
     return {
-        "task": first.task,
-        "model": first.model,
+        **facts_of(first, "task", "model"),
         "heads": first.total,
         "seeds": roles.seeds,
-        "base": first.base,
-        "fill": first.fill,
-        "metric": first.metric,
+        **facts_of(first, "base", "fill", "metric"),
         "test_examples": first.pairs,
-        "whole_model": {name: rounded(value) for name, value in first.whole.items()},
-        "shares": {role: {how: rounded(v) for how, v in by.items()} for role, by in roles.shares().items()},
-        "seed_agreement": {name: rounded(seed_agreement(own, "signed", spearman)) for name, own in scores.items()},
+        "whole_model": all_rounded(first.whole),
+        "shares": {role: all_rounded(by) for role, by in roles.shares().items()},
+        "seed_agreement": all_rounded({name: seed_agreement(own, "signed", spearman) for name, own in scores.items()}),
         "updates": [int(n) for n in np.isfinite(roles.losses).any(2).sum(1)],
-        "curves": {curve.order: _facts(curve) for curve in curves},
+        "curves": {curve.order: _extremes(curve) for curve in curves},
         "words": words_of(curves),
     }
 
 
-def _facts(curve: Curve) -> RoleCurve:
+def _extremes(curve: Curve) -> Facts:
+    """The change at the last k, the lowest and the highest."""
     value = curve.band(curve.metric).value
-    lowest, highest = int(value.argmin()), int(value.argmax())
-    return {
-        "last_k": curve.ks[-1],
-        "last": rounded(value[-1]),
-        "lowest": rounded(value[lowest]),
-        "lowest_k": curve.ks[lowest],
-        "highest": rounded(value[highest]),
-        "highest_k": curve.ks[highest],
-    }
+    places = {"lowest": int(value.argmin()), "highest": int(value.argmax())}
+    found: Facts = {"last_k": curve.ks[-1], "last": rounded(value[-1])}
+    for name, place in places.items():
+        found |= {name: rounded(value[place]), f"{name}_k": curve.ks[place]}
+    return found
 
 
 def words_of(curves: Sequence[Curve]) -> dict[str, str]:
     """What each role's curve does beside what its name promises."""
     means = {curve.order: curve.band(curve.metric).value[1:] for curve in curves}
     ks = np.array(curves[0].ks[1:])
-    helps, neither, hurts = (means[role] for role in ROLES)
+    helps, hurts = means["facilitation"], means["interference"]
     above = ks[helps >= 0]
     falls = "below zero at every k" if not len(above) else f"not below zero at k = {', '.join(map(str, above[:6]))}"
-    sizes = np.abs(np.stack([helps, neither, hurts]))
-    nearest = int((sizes.argmin(0) == 1).sum())
+    nearest = int((np.abs([means[role] for role in ROLES]).argmin(0) == ROLES.index("irrelevance")).sum())
     rising = hurts > 0
     if rising[0]:
-        until = int(ks[rising.argmin() - 1]) if not rising.all() else int(ks[-1])
+        until = ks[rising.argmin() - 1]  # the last one where all rise
         rises = f"above zero from k = {ks[0]} to {until}, at most {hurts.max():+.2f} at k = {ks[hurts.argmax()]}"
     elif rising.any():
         rises = f"at first {hurts[0]:+.2f}, above zero from k = {ks[rising.argmax()]}"

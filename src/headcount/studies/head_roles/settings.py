@@ -9,8 +9,6 @@ from ...core.words import GateBase
 from ...rank.fit import Fit
 from ..panel import Count, Panel
 
-OF_FIT = ("seeds", "updates", "batch", "free_rate", "pulled_rate", "pull", "patience")
-
 
 class HeadRolesPanel(Panel, Fit):
     """A task, and four curves for each model."""
@@ -32,7 +30,7 @@ class HeadRolesPanel(Panel, Fit):
 
     @property
     def fit(self) -> Fit:
-        return Fit(**{name: getattr(self, name) for name in OF_FIT})
+        return Fit(**{name: getattr(self, name) for name in Fit.model_fields})
 
     def check(self) -> None:
         from ...edit import Fill

@@ -1,10 +1,7 @@
 """The steps of a study of roles: gates fitted on train, then heads ablated by role on test, a curve an order."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from ...core.cache import Result
 from ...edit import check_fill
 from ...meters import TOKENS_A_PASS
 from ...meters.memory import head_bytes
@@ -16,80 +13,39 @@ from ...sweeps import Curve
 from ...sweeps.roles import ROLE_ORDERS, points_of_roles, role_grid, sweep_roles
 from ...tasks.examples import Task
 from ..kind import StudyKind
-from ..plan import Found, Job, Step, Subject, mean_length
+from ..outputs import facts_of
+from ..plan import Found, Job, ScoredCell, ScoredWork, Step, Subject, mean_length
 from .settings import HeadRolesPanel
 
-HERE = __name__
+RolesCell = ScoredCell[HeadRolesPanel, HeadRoles]
 
 
 @dataclass(frozen=True)
-class RolesCell:
-    """What was found for one task and model."""
-
-    panel: HeadRolesPanel
-    scores: HeadRoles
-    curves: list[Curve]
-
-
-@dataclass(frozen=True)
-class RolesWork:
-    panel: HeadRolesPanel
-    model: str
-    task: str
-    title: str
-    fitting: Step[HeadRoles]
-    sweeps: tuple[Step[Curve], ...]
-    note: str = ""
-
-    @property
-    def steps(self) -> Sequence[Step[Result]]:
-        return [self.fitting, *self.sweeps]
-
+class RolesWork(ScoredWork[HeadRolesPanel, HeadRoles]):
     def gather(self, found: Found) -> RolesCell:
-        names: dict[str, Any] = {"model": self.model, "task": self.task}
-        curves = []
-        for step in self.sweeps:
-            curve, wanted = found[step], f"{self.panel.metric}_change"
-            metric = wanted if wanted in curve.values else curve.metric
-            curves.append(replace(curve, **names, title=self.title, metric=metric))
-        return RolesCell(self.panel, replace(found[self.fitting], **names), curves)
+        cell, wanted = super().gather(found), f"{self.panel.metric}_change"
+        curves = [replace(curve, metric=wanted) if wanted in curve.values else curve for curve in cell.curves]
+        return replace(cell, curves=curves)
 
 
 def plan(kind: StudyKind, panel: HeadRolesPanel, name: str, model: Model, task: Task, memory: int | None) -> RolesWork:
     """A fit, and a curve for each role and for chance. How much runs at once is fixed, whatever `memory` says."""
     check_fill(panel.fill, task.train)
     subject = Subject.of(name, model, {"kind": kind.name, "panel": panel.facts()}, task, at_once=TOKENS_A_PASS)
-    label, fit = f"{model.name} · {task.name}", panel.fit
-    forwards, needed = fit.forwards(len(task.train)), head_bytes(model, task.train)
-    fitting = Step(
-        label=f"{label} · gating",
-        function=f"{HERE}:fit_step",
-        returns=HeadRoles,
-        settings={"fit": fit.facts(), "fill": panel.fill, "seed": panel.seed},
-        subject=subject,
-        cost=forwards * mean_length(task.train),
-        forwards=forwards,
-        memory=needed,
-    )
-    tests = task.test[: panel.test or None]
-    ks = len(role_grid(model.head_count, panel.ks))
-    settings = {"ks": list(panel.ks) or None, "base": panel.base, "draws": panel.draws, "seed": panel.seed}
+    label, taken = f"{model.name} · {task.name}", head_bytes(model, task.train)
+    settings = {"fit": panel.fit.facts(), "fill": panel.fill, "seed": panel.seed}
+    runs, each = panel.fit.forwards(len(task.train)), mean_length(task.train)
+    fitting = subject.step(f"{label} · gating", fit_step, settings, runs, each, memory=taken)
+    tests, ks = task.test[: panel.test or None], len(role_grid(model.head_count, panel.ks))
+    same = {"test": panel.test, "ks": list(panel.ks) or None, **facts_of(panel, "base", "draws", "seed")}
 
-    def sweep_step(order: str) -> Step[Curve]:
-        run = points_of_roles(ks, panel.seeds, panel.draws, [order]) * len(tests)
-        return Step(
-            label=f"{label} · {order}",
-            function=f"{HERE}:sweep_step",
-            returns=Curve,
-            settings={"order": order, "test": panel.test, **settings},
-            subject=subject,
-            needs=(fitting,),
-            cost=run * mean_length(tests),
-            forwards=run,
-            memory=needed,
-        )
+    def swept(order: str) -> Step[Curve]:
+        runs, each = points_of_roles(ks, panel.seeds, panel.draws, [order]) * len(tests), mean_length(tests)
+        settings = {"order": order, **same}
+        return subject.step(f"{label} · {order}", sweep_step, settings, runs, each, needs=(fitting,), memory=taken)
 
-    return RolesWork(panel, model.name, task.name, task.title, fitting, tuple(map(sweep_step, ROLE_ORDERS)))
+    names = {"model": model.name, "task": task.name}
+    return RolesWork(panel, names, task.title, fitting, tuple(map(swept, ROLE_ORDERS)))
 
 
 def fit_step(job: Job) -> HeadRoles:

@@ -2,12 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import cycle
-from textwrap import wrap
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -15,77 +12,60 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from ...core.words import in_words
 from ...sweeps import Curve, Ratio, compare
-from ...view.style import STYLE, legend_columns
+from ...view.style import different, grouped, styled, surround
 
 MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46")
 CHANCE_COLOUR = "#8a8a8a"
 ORDER_COLOURS = {"absolute": "#2f6db3", "signed": "#e8833a"}
-ORDER_WORDS = {
-    "absolute": "largest effect first",
-    "signed": "most helpful first",
-    "chance": "by chance",
-    "chance-matched": "by chance, same layers",
+ORDERS: dict[str, tuple[str, Any]] = {
+    "absolute": ("largest effect first", "-"),
+    "signed": ("most helpful first", (0, (5, 1.5))),
+    "chance": ("by chance", (0, (1, 1.5))),
+    "chance-matched": ("by chance, same layers", (0, (3, 1, 1, 1))),
 }
-ORDER_DASHES: dict[str, Any] = {
-    "absolute": "-",
-    "signed": (0, (5, 1.5)),
-    "chance": (0, (1, 1.5)),
-    "chance-matched": (0, (3, 1, 1, 1)),
-}
+"""Words and dashes."""
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_ROW = 3.1, 2.75, 4
+ON_WHITE: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}, "zorder": 6, "va": "bottom"}
 
-ON_WHITE: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}, "zorder": 6}
 
-
-@dataclass(frozen=True)
-class Look:
-    label: str
-    colour: str
-    dashes: Any
+Looks = dict[tuple[str, str], dict[str, Any]]
+"""How the line of a model and order is plotted."""
 
 
 def plot(curves: Sequence[Curve], threshold: float | None = 0.9, title: str = "") -> Figure:
     """A panel a task."""
-    panels: dict[str, list[Curve]] = {}
-    for curve in curves:
-        panels.setdefault(curve.title, []).append(curve)
-    return draw(list(panels.items()), threshold=threshold, title=title)
+    return draw(list(grouped(curves, "title").items()), threshold=threshold, title=title)
 
 
+@styled
 def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | None, title: str = "") -> Figure:
     """Panels of curves, each with its own title. Several models are drawn in the first order and by chance;
     tables have the other orders."""
     panels = [(name, _shown(curves)) for name, curves in panels]
-    looks = _looks([curve for _, curves in panels for curve in curves])
+    everything = [curve for _, curves in panels for curve in curves]
+    looks = _looks(everything)
     columns = min(len(panels), PANELS_A_ROW)
     rows = -(-len(panels) // columns)
-    with mpl.rc_context(STYLE):
-        width = max(PANEL_WIDTH * columns, 5.0) + 0.3
-        orders = _order_lines(looks)
-        labels = list(dict.fromkeys(look.label for look in looks.values() if look.label != "_"))
-        labels += [str(line.get_label()) for line in orders]
-        beside = legend_columns(labels, width)
-        height = PANEL_HEIGHT * rows + 0.55 + 0.2 * -(-len(labels) // beside)
-        figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False)
-        for (name, curves), ax in zip(panels, axes.flat, strict=False):
-            _draw_panel(ax, name, curves, looks, threshold)
-        for ax in list(axes.flat)[len(panels) :]:
-            ax.remove()
-        for row in axes:
-            row[0].set_ylabel("Explained effect")
-        first: dict[str, Any] = {}
-        for ax in axes.flat:
-            if ax.figure is not None:
-                for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-                    first.setdefault(label, handle)
-        first |= {str(line.get_label()): line for line in orders}
-        figure.legend(
-            first.values(), first.keys(), loc="outside upper center", ncols=beside,
-            title="\n".join(wrap(title, int(width * 13))) or None, title_fontsize=10.5,
-        )  # fmt: skip
-        figure.supxlabel("\n".join(wrap(_caption(panels), int(width * 18))), fontsize=7, color="#555555")
+    width = max(PANEL_WIDTH * columns, 5.0) + 0.3
+    orders = _order_lines(looks)
+    labels = [label for label in dict.fromkeys([*(look["label"] for look in looks.values()), *orders]) if label != "_"]
+    # As many as fit side by side, at about 0.08 inches a letter and 0.6 for the line.
+    beside = max(min(int(width / (0.08 * max(map(len, labels)) + 0.6)), len(labels)), 1)
+    height = PANEL_HEIGHT * rows + 0.55 + 0.2 * -(-len(labels) // beside)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for (name, curves), ax in zip(panels, axes.flat, strict=False):
+        _draw_panel(ax, name, curves, looks, threshold)
+    for ax in list(axes.flat)[len(panels) :]:
+        ax.remove()
+    for row in axes:
+        row[0].set_ylabel("Explained effect")
+    legend: dict[str, Any] = {}
+    for ax in figure.axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            legend.setdefault(label, handle)
+    surround(figure, {**legend, **orders}, beside, title, _caption(everything), letters=13)
     return figure
 
 
@@ -94,42 +74,33 @@ def _shown(curves: Sequence[Curve]) -> list[Curve]:
     return [c for c in curves if not several or c.order == curves[0].order or c.order.startswith("chance")]
 
 
-def _draw_panel(
-    ax: Axes, name: str, curves: Sequence[Curve], looks: dict[tuple[str, str], Look], threshold: float | None
-) -> None:
+def _draw_panel(ax: Axes, name: str, curves: Sequence[Curve], looks: Looks, threshold: float | None) -> None:
     total = max(curve.total for curve in curves)
     for curve in curves:
         look = looks[curve.model, curve.order]
         value, low, high = curve.band()
-        faint = curve.order.startswith("chance") and look.colour != CHANCE_COLOUR  # one chance line of several
-        ax.fill_between(curve.ks, low, high, color=look.colour, alpha=0.07 if faint else 0.18, linewidth=0)
-        width = 1.0 if faint else 1.6
-        ax.plot(curve.ks, value, color=look.colour, linestyle=look.dashes, linewidth=width, label=look.label)
+        faint = curve.order.startswith("chance") and look["color"] != CHANCE_COLOUR  # one chance line of several
+        ax.fill_between(curve.ks, low, high, color=look["color"], alpha=0.07 if faint else 0.18, linewidth=0)
+        ax.plot(curve.ks, value, **look, linewidth=1.0 if faint else 1.6)
     ax.set_title(name, loc="left")
     verb = "kept" if curves[0].mode == "keep" else "masked"
     ax.set_xlabel(f"Number of {in_words(curves[0].units)} {verb}")
     if curves[0].units != "heads":
         # From one edge on; with none kept nothing is explained, by definition.
         ax.set_xscale("log")
-        ax.set_xlim(1, total)
         ax.xaxis.set_major_locator(LogLocator(numticks=12))
         ax.xaxis.set_major_formatter(lambda k, _: "10" + str(round(math.log10(k))).translate(RAISED))
         ax.xaxis.set_minor_locator(NullLocator())
-    else:
-        ax.set_xlim(0, total)
-    ax.set_yticks([0, 0.5, 1])
+    # Curves that leave the range (a signed order far above 1, say) are cut off rather than flatten all others.
+    ax.set(xlim=(0 if curves[0].units == "heads" else 1, total), yticks=[0, 0.5, 1], ylim=(-0.3, 1.55))
     for level in (0, 0.5, 1):
         ax.axhline(level, color="#dddddd", linewidth=0.6, zorder=0)
-    # Curves that leave the range (a signed order far above 1, say) are cut off rather than flatten all others.
-    ax.set_ylim(-0.3, 1.55)
     ax.spines["left"].set_bounds(0, 1)
     if threshold:
         _draw_threshold(ax, curves, looks, threshold, total)
 
 
-def _draw_threshold(
-    ax: Axes, curves: Sequence[Curve], looks: dict[tuple[str, str], Look], threshold: float, total: int
-) -> None:
+def _draw_threshold(ax: Axes, curves: Sequence[Curve], looks: Looks, threshold: float, total: int) -> None:
     """The dashed line, with the number of units at each crossing, or between two models the ratio in words."""
     level = threshold if curves[0].mode == "keep" else 1 - threshold
     ax.axhline(level, color="black", linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
@@ -138,17 +109,12 @@ def _draw_threshold(
         more, fewer = f"{ratio.more_units:,}", f"{ratio.fewer_units:,}"
         numbers = f"{more} each" if more == fewer else f"{more} against {fewer}"
         words = f"{str(ratio).replace(' of ', chr(10) + 'of ')} ({numbers})"
-        across = ax.get_yaxis_transform()
-        ax.text(
-            0.5, 1.27, words, transform=across, fontsize=7.5, ha="center", va="bottom", linespacing=1.15, **ON_WHITE
-        )
-    crossings = sorted(
-        ((needed, curve) for curve in curves if (needed := curve.units_needed(threshold).value) is not None),
-        key=lambda crossing: crossing[0],
-    )
+        look: Any = {"transform": ax.get_yaxis_transform(), "fontsize": 7.5, "linespacing": 1.15, **ON_WHITE}
+        ax.text(0.5, 1.27, words, ha="center", **look)
+    crossings = [(needed, curve) for curve in curves if (needed := curve.units_needed(threshold).value) is not None]
     heights = cycle((1.17, 1.3, 1.43))
-    for needed, curve in crossings:
-        colour = looks[curve.model, curve.order].colour
+    for needed, curve in sorted(crossings, key=lambda crossing: crossing[0]):
+        colour = looks[curve.model, curve.order]["color"]
         reached = float(curve.band().value[curve.ks.index(needed)])
         ax.plot([needed], [reached], marker="o", markersize=4, color=colour, zorder=5, clip_on=False)
         if not ratio:
@@ -157,70 +123,56 @@ def _draw_threshold(
             # Labels lean inwards, so that none runs out of the panel.
             along = math.log(max(needed, 1)) / math.log(total) if ax.get_xscale() == "log" else needed / total
             side = "left" if along < 0.2 else "right" if along > 0.8 else "center"
-            ax.text(
-                needed, height, f"{needed:,}", fontsize=8, color=colour, ha=side, va="bottom", fontweight="bold",
-                **ON_WHITE,
-            )  # fmt: skip
+            bold: Any = {"fontsize": 8, "color": colour, "fontweight": "bold", **ON_WHITE}
+            ax.text(needed, height, f"{needed:,}", ha=side, **bold)
 
 
 def ratio_of_models(curves: Sequence[Curve], threshold: float) -> Ratio | None:
     """Between the first and the last model of a panel, in the first of its orders; None where there is one model. What
     stands between them, a dense control say, is drawn and not counted."""
-    first_order = [curve for curve in curves if curve.order == curves[0].order]
-    if len(first_order) < 2:
-        return None
-    return compare(first_order[0], first_order[-1], threshold)
+    first, *others = (curve for curve in curves if curve.order == curves[0].order)
+    return compare(first, others[-1], threshold) if others else None
 
 
-def _looks(curves: Sequence[Curve]) -> dict[tuple[str, str], Look]:
+def _looks(curves: Sequence[Curve]) -> Looks:
     """Colour tells models apart, dashes tell orders apart; with one model the orders get the colours."""
-    models = list(dict.fromkeys(curve.model for curve in curves))
-    orders = list(dict.fromkeys(curve.order for curve in curves))
+    models, orders = list(grouped(curves, "model")), list(grouped(curves, "order"))
     looks = {}
     for model, colour in zip(models, cycle(MODEL_COLOURS), strict=False):
         for order in orders:
-            chance = order.startswith("chance")
-            own = CHANCE_COLOUR if chance and len(models) == 1 else colour
-            if len(models) == 1 and not chance:
-                own = ORDER_COLOURS.get(order, colour)
-            words = ORDER_WORDS[order]
+            words, dashes = ORDERS[order]
             # With many of both, a line is named by its model, and the dashes have entries of their own.
-            label = words if len(models) == 1 else model if order == orders[0] else "_"
-            looks[model, order] = Look(label, own, ORDER_DASHES[order])
+            label = model if order == orders[0] else "_"
+            if len(models) == 1:
+                label = words
+                colour = CHANCE_COLOUR if order.startswith("chance") else ORDER_COLOURS.get(order, MODEL_COLOURS[0])
+            looks[model, order] = {"label": label, "color": colour, "linestyle": dashes}
     return looks
 
 
-def _order_lines(looks: dict[tuple[str, str], Look]) -> list[Line2D]:
+def _order_lines(looks: Looks) -> dict[str, Line2D]:
     """Entries for the dashes, where colours stand for models."""
     orders = dict.fromkeys(order for _, order in looks)
     if len(orders) == 1 or len(looks) == len(orders):
-        return []
-    return [
-        Line2D([], [], color="#555555", linestyle=ORDER_DASHES[order], linewidth=1.2, label=ORDER_WORDS[order])
-        for order in orders
-    ]
+        return {}
+    found = [ORDERS[order] for order in orders]
+    return {words: Line2D([], [], color="#555555", linestyle=dashes, linewidth=1.2) for words, dashes in found}
 
 
-def _span(numbers: Sequence[int]) -> str:
-    """Attention edges are as many as a task's prompts are long."""
-    return "–".join(f"{number:,}" for number in sorted({min(numbers), max(numbers)}))
-
-
-def _caption(panels: Sequence[tuple[str, Sequence[Curve]]]) -> str:
+def _caption(curves: Sequence[Curve]) -> str:
     """What the bands are, so that the figure can stand alone."""
-    curves = [curve for _, curves in panels for curve in curves]
-    pairs = sorted({curve.pairs for curve in curves})
-    draws = sorted({curve.draws for curve in curves if curve.draws > 1})
-    totals: dict[str, list[int]] = {}
-    for curve in curves:
-        totals.setdefault(curve.model, []).append(curve.total)
-    models = [f"{model} ({_span(found)} {in_words(curves[0].units)})" for model, found in totals.items()]
+    models = []
+    for model, own in grouped(curves, "model").items():
+        totals = sorted(curve.total for curve in own)  # attention edges are as many as a task's prompts are long
+        span = "–".join(dict.fromkeys(f"{total:,}" for total in (totals[0], totals[-1])))
+        models.append(f"{model} ({span} {in_words(curves[0].units)})")
     methods = list(dict.fromkeys(curve.method for curve in curves if not curve.order.startswith("chance")))
     parts = [", ".join(models)]
     if methods:
         scored_on = "prompt by prompt" if curves[0].units == "attention-edges" else "on other prompts"
         parts.append(f"scored by {', '.join(methods)} {scored_on}")
-    parts.append(f"{'–'.join(map(str, pairs))} test prompts a panel, bands 90 % intervals over them")
-    if draws:
-        parts.append(f"chance: {'–'.join(map(str, draws))} draws and their spread")
+    pairs = different(curve.pairs for curve in curves)
+    parts.append(f"{pairs} test prompts a panel, bands 90 % intervals over them")
+    if draws := different(curve.draws for curve in curves if curve.draws > 1):
+        parts.append(f"chance: {draws} draws and their spread")
     return "; ".join(parts)

@@ -7,34 +7,44 @@ from pathlib import Path
 from typing import cast
 
 from ...core.files import write_file
+from ...core.provenance import Facts
 from ...core.saving import csv_text
 from ...core.words import SCORE_ORDERS, ScoreOrder
 from ...rank.scores import EdgeScores, HeadScores
 from ...sweeps import Curve, compare
 from ...view.style import save_figure
 from ..kind import Summary
-from ..outputs import SUMMARY_VERSION, file_name, rounded
+from ..outputs import facts_of, file_name, rounded, summary_of
 from ..study import Study
 from .figure import draw
 from .steps import KeptCell
-from .summary import KeptEntry, KeptSummary, RatioEntry
 
 
 def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Summary:
-    """Write everything into the folder and return the summary."""
-    heads = [cell.scores for row in cells for cell in row if isinstance(cell.scores, HeadScores)]
-    if heads:
-        write_file(folder / "scores.csv", csv_text([row for entry in heads for row in entry.rows()]))
-    for entry in heads:
-        entry.save(folder / "scores" / file_name(f"{entry.task}-{entry.model}-{entry.method}"))
-    threshold = cells[0][0].panel.threshold
+    """Write everything into the folder and return the summary: units needed at the threshold for every curve, and
+    ratios between models with their direction in words."""
+    threshold, table = cells[0][0].panel.threshold, []
     for cell in (cell for row in cells for cell in row):
+        if isinstance(cell.scores, HeadScores):
+            table += cell.scores.rows()
+            name = f"{cell.scores.task}-{cell.scores.model}-{cell.scores.method}"
+            cell.scores.save(folder / "scores" / file_name(name))
         if isinstance(cell.scores, EdgeScores):
             _write_circuit(folder, cell.scores, cell.curves, threshold)
+    if table:
+        write_file(folder / "scores.csv", csv_text(table))
     panels = [[curve for cell in row for curve in cell.curves] for row in cells]
     titled = [(row[0].panel.title or curves[0].title, curves) for row, curves in zip(cells, panels, strict=True)]
     save_figure(draw(titled, threshold=threshold, title=study.title), folder)
-    return summarise(study, cells)
+    entries, ratios = list[Facts](), list[Facts]()
+    for row, curves in zip(cells, panels, strict=True):
+        entries += [_entry(curve, row[0].panel.threshold) for curve in curves]
+        for first, second in combinations(curves, 2):
+            ratio = compare(first, second, row[0].panel.threshold)
+            if ratio and first.order == second.order:  # the one that needs more stands first
+                found = {**facts_of(first, "task", "order"), **vars(ratio), "ratio": ratio.value}
+                ratios.append({**found, "words": str(ratio)})
+    return summary_of(study, curves=entries, ratios=ratios)
 
 
 def _write_circuit(folder: Path, scores: EdgeScores, curves: Sequence[Curve], threshold: float) -> None:
@@ -44,54 +54,27 @@ def _write_circuit(folder: Path, scores: EdgeScores, curves: Sequence[Curve], th
     scores.save(place)
     curve = next((curve for curve in curves if curve.order in SCORE_ORDERS and curve.mode == "keep"), None)
     needed = None if curve is None else curve.units_needed(threshold).value
-    if curve is None or needed is None:
-        return
-    circuit = scores.circuit(needed, by=cast(ScoreOrder, curve.order))
-    circuit.save_mib(place / "circuit.json")
-    circuit.save_graphml(place / "circuit.graphml")
-    circuit.save_svg(place / "circuit.svg")
+    if curve is not None and needed is not None:
+        circuit = scores.circuit(needed, by=cast(ScoreOrder, curve.order))
+        circuit.save_mib(place / "circuit.json")
+        circuit.save_graphml(place / "circuit.graphml")
+        circuit.save_svg(place / "circuit.svg")
 
 
-def summarise(study: Study, cells: Sequence[Sequence[KeptCell]]) -> KeptSummary:
-    """Units needed at the threshold for every curve, and ratios between models with their direction in words."""
-    entries, ratios = list[KeptEntry](), list[RatioEntry]()
-    for row in cells:
-        threshold, curves = row[0].panel.threshold, [curve for cell in row for curve in cell.curves]
-        entries += [_entry(curve, threshold) for curve in curves]
-        for first, second in combinations(curves, 2):
-            ratio = compare(first, second, threshold)
-            if ratio and first.order == second.order:
-                found = {"task": first.task, "order": first.order, **vars(ratio), "ratio": ratio.value}
-                ratios.append(cast(RatioEntry, {**found, "words": str(ratio)}))
-    return {
-        "version": SUMMARY_VERSION,
-        "kind": study.kind.name,
-        "title": study.title,
-        "curves": entries,
-        "ratios": ratios,
-    }
-
-
-def _entry(curve: Curve, threshold: float) -> KeptEntry:
+def _entry(curve: Curve, threshold: float) -> Facts:
     needed = curve.units_needed(threshold)
     metric, accuracy = curve.band(curve.metric).value, curve.band("accuracy").value
     whole, none = (-1, 0) if curve.mode == "keep" else (0, -1)
     named = needed.value is not None and curve.units == "heads"
     return {
-        "task": curve.task,
-        "model": curve.model,
-        "method": curve.method,
-        "order": curve.order,
-        "mode": curve.mode,
-        "fill": curve.fill,
+        **facts_of(curve, "task", "model", "method", "order", "mode", "fill"),
         "threshold": threshold,
-        "units": curve.units,
-        "total": curve.total,
-        "needed": needed.value,
+        **facts_of(curve, "units", "total"),
+        "needed": needed.value,  # none where the threshold is never reached
         "needed_low": needed.low,
         "needed_high": needed.high,
         "interval": needed.level,
-        "warning": curve.warning(),
+        "warning": curve.warning(),  # why explained effect means little here
         "metric": curve.metric,
         "metric_all": rounded(metric[whole]),
         "metric_none": rounded(metric[none]),
@@ -99,6 +82,8 @@ def _entry(curve: Curve, threshold: float) -> KeptEntry:
         "accuracy_none": rounded(accuracy[none]),
         "test_pairs": curve.pairs,
         "draws": curve.draws,
+        # MIB's, of edges
         "areas": {kind: rounded(area.value) for kind in ("CPR", "CMD") if (area := curve.area(kind)) is not None},
+        # Of edges, which may be thousands, the circuit has files of its own.
         "which": list(curve.ranking[: needed.value]) if named else [],
     }

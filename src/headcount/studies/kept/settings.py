@@ -56,9 +56,8 @@ class ScoredKept(Kept):
     def __init__(self, **values: object) -> None:
         super().__init__(**values)  # type: ignore[arg-type]
         object.__setattr__(self, "method", self.method or self.default_method())
-        asked = "orders" in values
         if self.method in METHODS and not METHODS[self.method].signed:
-            if asked and "signed" in self.orders:
+            if "orders" in values and "signed" in self.orders:
                 raise HeadcountError(f"orders cannot hold 'signed': scores of {self.method} have no sign.")
             object.__setattr__(self, "orders", tuple(order for order in self.orders if order != "signed"))
 
@@ -75,7 +74,6 @@ class ScoredKept(Kept):
 
 class HeadsKept(ScoredKept):
     units: Literal["heads"] = "heads"
-
     positions: Positions = "all"
     """Where heads are removed."""
 
@@ -85,7 +83,6 @@ class HeadsKept(ScoredKept):
 
 class EdgesKept(ScoredKept):
     TAKES_MEMORY: ClassVar[bool] = True
-
     units: Literal["edges"] = "edges"
     readers: Readers = "kv-heads"
     """Who reads keys and values: the model's KV heads, or every query head."""
@@ -103,6 +100,5 @@ class AttentionEdgesKept(Kept):
     """They are scored by attribution, kept, and carry the counterfactual elsewhere."""
 
     units: Literal["attention-edges"] = "attention-edges"
-
     orders: Listed[ScoreOrder | Literal["chance"]] = ("absolute", "signed", "chance")
     """Orders in which attention edges are kept, prompt by prompt; may be given again."""

@@ -1,13 +1,9 @@
-"""The steps of a study of what is kept: scores of the units, and a sweep for each order.
+"""The steps of a study of what is kept: scores of the units, and a sweep for each order. (Attention edges are scored
+prompt by prompt inside their sweep, and have no scores of their own.)"""
 
-Attention edges are scored prompt by prompt inside their sweep, and have no scores of their own.
-"""
+from typing import Any
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
-
-from ...core.cache import Result
+from ...core.words import Mode
 from ...edit import check_fill
 from ...meters import TOKENS_A_PASS
 from ...meters.memory import Sizes, head_bytes, plan_circuits, plan_scores, show_bytes
@@ -22,90 +18,50 @@ from ...sweeps.sweep import points_to_measure
 from ...sweeps.units import units_of
 from ...tasks.examples import Task, pairs_only
 from ..kind import StudyKind
-from ..plan import Found, Job, Step, Subject, mean_length
+from ..plan import Job, ScoredCell, ScoredWork, Step, Subject, mean_length
 from .settings import EdgesKept, HeadsKept, Kept, ScoredKept
 
-HERE = __name__
+SCORED = ("method", "fill", "steps", "seed", "positions", "readers")
+SWEPT = ("units", "points", "threshold", "precision", "draws", "seed", "fill", "positions", "readers", "prune")
+"""Settings of a panel, where it has them, that scores and sweeps are told."""
 
-
-@dataclass(frozen=True)
-class KeptCell:
-    """What was found for one task and model."""
-
-    panel: Kept
-    scores: Scores | None
-    """None of attention edges."""
-    curves: list[Curve]
-
-
-@dataclass(frozen=True)
-class KeptWork:
-    panel: Kept
-    model: str
-    task: str
-    title: str
-    note: str
-    """Said before the work begins."""
-    scoring: Step[Any] | None
-    sweeps: tuple[Step[Curve], ...]
-
-    @property
-    def steps(self) -> Sequence[Step[Result]]:
-        return [*([self.scoring] if self.scoring else []), *self.sweeps]
-
-    def gather(self, found: Found) -> KeptCell:
-        """Names are no part of what defines a step: the same weights may be called differently today."""
-        names: dict[str, Any] = {"model": self.model, "task": self.task}
-        scores = None if self.scoring is None else replace(found[self.scoring], **names)
-        curves = [replace(found[step], **names, title=self.title) for step in self.sweeps]
-        return KeptCell(self.panel, scores, curves)
+KeptCell = ScoredCell[Kept, Scores | None]
+KeptWork = ScoredWork[Kept, Scores | None]
 
 
 def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memory: int | None) -> KeptWork:
     """Scores, then a sweep for each order; refused here where memory or fill do not allow them."""
     at_once = memory if panel.units == "edges" else TOKENS_A_PASS
-    asked = {"kind": kind.name, "panel": panel.facts()}
-    subject = Subject.of(name, model, asked, task, at_once=at_once)
+    subject = Subject.of(name, model, {"kind": kind.name, "panel": panel.facts()}, task, at_once=at_once)
     units = units_of(model, task, None, panel.units, getattr(panel, "readers", "kv-heads"))
     score_bytes, sweep_bytes, note = _memory(panel, model, task, memory)
     label = f"{model.name} · {task.name}"
+    mode: Mode = getattr(panel, "mode", "keep")
+    ks = panel.ks if isinstance(panel.ks, str) else list(panel.ks) or None
+
+    def told(names: tuple[str, ...], **more: object) -> dict[str, Any]:
+        own = {name: getattr(panel, name) for name in names if hasattr(panel, name)}
+        return {"memory": memory, "metric": task.metric, **own, **more}
+
     scoring: Step[Any] | None = None
     if isinstance(panel, ScoredKept):
-        method = METHODS.named(panel.method)
-        train, updates = len(task.train), Fit().forwards(len(task.train)) // len(task.train)
-        forwards = method.forwards(model.head_count, panel.steps, units.total, updates)
-        scoring = Step(
-            label=f"{label} · {panel.method}",
-            function=f"{HERE}:score_step",
-            returns=HeadScores if panel.units == "heads" else EdgeScores,
-            settings={
-                "method": panel.method,
-                "code": method.source,
-                "memory": memory,
-                **_score_settings(panel, task),
-            },
-            subject=subject,
-            cost=forwards * train * mean_length(task.train),
-            forwards=forwards * train,
-            memory=score_bytes,
-        )
+        method, updates = METHODS.named(panel.method), Fit().forwards(len(task.train)) // len(task.train)
+        runs = method.forwards(model.head_count, panel.steps, units.total, updates)
+        returns = HeadScores if panel.units == "heads" else EdgeScores
+        settings = told(SCORED, code=method.source)
+        if panel.units == "edges":
+            settings["fill"] = "counterfactual"  # all that their attribution knows; circuits may be filled otherwise
+        runs, rest = runs * len(task.train), {"returns": returns, "memory": score_bytes}
+        scoring = subject.step(f"{label} · {panel.method}", score_step, settings, runs, mean_length(task.train), **rest)
 
-    def sweep_step(order: str) -> Step[Curve]:
-        points = points_to_measure(units, panel.ks, panel.points, order, panel.draws, getattr(panel, "mode", "keep"))
-        return Step(
-            label=f"{label} · {order}",
-            function=f"{HERE}:sweep_step",
-            returns=Curve,
-            settings={"memory": memory, **_sweep_settings(panel, task, order)},
-            subject=subject,
-            needs=(scoring,) if scoring is not None and order != "chance" else (),
-            cost=points * len(task.test) * mean_length(task.test),
-            forwards=points * len(task.test),
-            memory=sweep_bytes,
-        )
+    def swept(order: str) -> Step[Curve]:
+        runs = points_to_measure(units, panel.ks, panel.points, order, panel.draws, mode) * len(task.test)
+        settings, each = told(SWEPT, ks=ks, **{mode: order}), mean_length(task.test)
+        needs = (scoring,) if scoring is not None and order != "chance" else ()
+        return subject.step(f"{label} · {order}", sweep_step, settings, runs, each, needs=needs, memory=sweep_bytes)
 
-    sweeps = tuple(sweep_step(order) for order in panel.orders)
-    return KeptWork(panel, model.name, task.name, task.title, note, scoring, sweeps)
+    names = {"model": model.name, "task": task.name}
+    return KeptWork(panel, names, task.title, scoring, tuple(map(swept, panel.orders)), note)
 
 
 def score_step(job: Job) -> Scores:
@@ -115,28 +71,6 @@ def score_step(job: Job) -> Scores:
 
 def sweep_step(job: Job, scores: Scores | None = None) -> Curve:
     return sweep(job.model, job.examples, scores, advance=job.paid(mean_length(job.examples.test)), **job.settings)
-
-
-def _score_settings(panel: ScoredKept, task: Task) -> dict[str, Any]:
-    found: dict[str, Any] = {"metric": task.metric, "steps": panel.steps, "seed": panel.seed}
-    if isinstance(panel, HeadsKept):
-        return {**found, "fill": panel.fill, "positions": panel.positions}
-    # Attribution of edges knows the counterfactual; circuits may be filled otherwise.
-    return {**found, "fill": "counterfactual", "readers": cast(EdgesKept, panel).readers}
-
-
-def _sweep_settings(panel: Kept, task: Task, order: str) -> dict[str, Any]:
-    ks = panel.ks if isinstance(panel.ks, str) else list(panel.ks) or None
-    found: dict[str, Any] = {"units": panel.units, "ks": ks, "points": panel.points, "threshold": panel.threshold}
-    found |= {"precision": panel.precision, "metric": task.metric, "draws": panel.draws, "seed": panel.seed}
-    found |= {getattr(panel, "mode", "keep"): order}
-    if isinstance(panel, ScoredKept):
-        found["fill"] = panel.fill
-    if isinstance(panel, HeadsKept):
-        found["positions"] = panel.positions
-    if isinstance(panel, EdgesKept):
-        found |= {"readers": panel.readers, "prune": panel.prune}
-    return found
 
 
 def _memory(panel: Kept, model: Model, task: Task, memory: int | None) -> tuple[int, int, str]:

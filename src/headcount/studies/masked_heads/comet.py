@@ -14,6 +14,7 @@ from ...meters.answers import Answers
 from ...meters.comet import HOW_TO_GET_IT, comet_scores, find_comet
 from ...sweeps import Curve
 from ...sweeps.masking import MaskedAnswers
+from ...tasks.questions import of_function
 from ..plan import Found, Job, Step
 
 if TYPE_CHECKING:
@@ -37,17 +38,14 @@ class CometScores(Saved):
 class Comet:
     """Done once for all cells of a study."""
 
-    step: Step[CometScores] | None
-    reason: str
-    """Why there is no step."""
-
-    @property
-    def steps(self) -> Sequence[Step[Result]]:
-        return [] if self.step is None else [self.step]
+    steps: Sequence[Step[CometScores]]
+    """One, or none."""
+    reason: str = ""
+    """Why there is none."""
 
     def finish(self, cells: "Sequence[Sequence[MaskedCell]]", found: Found) -> "list[list[MaskedCell]]":
         """The cells with COMET among the values of their curves, or with why it is missing."""
-        scored, reason = found.maybe(self.step, self.reason)
+        scored, reason = found.maybe(next(iter(self.steps), None), self.reason)
         if scored is None:
             return [[replace(cell, missing={**cell.missing, "comet": reason}) for cell in row] for row in cells]
         by_triple = dict(zip(scored.triples, scored.scores, strict=True))
@@ -58,27 +56,19 @@ def together(works: "Sequence[MaskedWork]") -> Comet:
     """One step behind all answers. What the right answers are comes by value, as they are no result of a step."""
     panel = works[0].panel
     if panel.comet == "no":
-        return Comet(None, "COMET was not asked for.")
+        return Comet([], "COMET was not asked for.")
     command = find_comet(panel.comet or None)
     if command is None:
-        return Comet(None, HOW_TO_GET_IT)
+        return Comet([], HOW_TO_GET_IT)
     asked, needs = [], list[Step[Result]]()
     for work in works:
         test = work.questions.test
-        function = work.questions.require(work.panel.task)
-        places = [place for place, question in enumerate(test) if question.function == function]
+        places = of_function(test, work.questions.require(work.panel.task))
         asked.append({"tests": len(test), "places": places, "rights": [test[place].answer for place in places]})
         needs += [work.whole, *work.masked.values()]
     settings = {"asked": asked, "masks": len(works[0].masked), "model": panel.comet_model, "command": str(command)}
-    step = Step(
-        label="COMET",
-        function=f"{__name__}:comet_step",
-        returns=CometScores,
-        settings=settings,
-        needs=tuple(needs),
-        optional=True,
-    )
-    return Comet(step, "")
+    function = f"{__name__}:comet_step"
+    return Comet([Step("COMET", function, CometScores, settings, needs=tuple(needs), optional=True)])
 
 
 def comet_step(job: Job, *answers: Answers | MaskedAnswers) -> CometScores:

@@ -1,18 +1,22 @@
-"""Masked heads: answers against k, top k solid and random k dashed, accuracy blue and similarity red."""
+"""Masked heads: answers against k, top k solid and random k dashed, accuracy blue and similarity red; beside them maps
+of the heads of each function and their overlap, and accuracy with heads pushed."""
 
 from collections.abc import Sequence
-from textwrap import wrap
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+from matplotlib.ticker import NullLocator
 
+from ...core.saving import Floats
 from ...sweeps.curve import Curve
-from ...view.style import STYLE
+from ...sweeps.steering import Steering
+from ...tasks.questions import function_title
+from ...view.agreement import draw_matrix
+from ...view.style import CAPTION, different, grouped, number_heads, styled, surround
 
 ACCURACY_COLOUR, SIMILARITY_COLOUR = "#1f5fbf", "#c8322d"
 DASHES: dict[str, Any] = {"absolute": "-", "chance": (0, (4, 2)), "chance-matched": (0, (1, 1.6))}
@@ -20,14 +24,15 @@ ORDER_WORDS = {"absolute": "TopK", "chance": "RandomK", "chance-matched": "Layer
 ACCURACY_WORDS = {"accepted": "Accuracy", "exact": "Accuracy (exact)", "unaffected": "Accuracy (unaffected)"}
 SIMILARITY_WORDS = {"comet": "COMET", "similarity": "MiniLM similarity", "chrf": "chrF similarity"}
 PANEL_WIDTH, PANEL_HEIGHT = 2.55, 2.5
+MAP_WORDS = "Maps: score of every head, red above zero and blue below, white at zero; each map has its own scale"
+MAP_WIDTH, MAP_HEIGHT, COLUMNS = 1.75, 2.5, 4
+TEST_COLOUR, VALIDATION_COLOUR, CONTROL_COLOUR = "#1f5fbf", "#8fb3e3", "#8a8a8a"
 
 
 def plot(curves: Sequence[Curve], threshold: float | None = None, title: str = "") -> Figure:
     """A row a model, a column a function."""
-    rows: dict[str, dict[str, list[Curve]]] = {}
-    for curve in curves:
-        rows.setdefault(curve.model, {}).setdefault(curve.title, []).append(curve)
-    return draw_masked([list(cells.values()) for cells in rows.values()], title)
+    rows = grouped(curves, "model").values()
+    return draw_masked([list(grouped(row, "title").values()) for row in rows], title)
 
 
 def shown_similarity(curves: Sequence[Curve]) -> str:
@@ -35,28 +40,23 @@ def shown_similarity(curves: Sequence[Curve]) -> str:
     return next((name for name in SIMILARITY_WORDS if all(name in curve.values for curve in curves)), "")
 
 
+@styled
 def draw_masked(rows: Sequence[Sequence[Sequence[Curve]]], title: str = "") -> Figure:
     """Rows of models, columns of functions; a cell has a curve for each kind of mask."""
     curves = [curve for row in rows for cell in row for curve in cell]
     second, columns = shown_similarity(curves), max(map(len, rows))
-    with mpl.rc_context(STYLE):
-        width = max(columns * PANEL_WIDTH + 0.5, 6.4)
-        figure = Figure(figsize=(width, PANEL_HEIGHT * len(rows) + 1.45), layout="constrained")
-        axes = figure.subplots(len(rows), columns, squeeze=False, sharey=True)
-        for number, (row, places) in enumerate(zip(rows, axes, strict=True)):
-            for cell, ax in zip(row, places, strict=False):
-                _draw_cell(ax, cell, second, bottom=number == len(rows) - 1)
-                ax.set_title(cell[0].title)
-            for ax in places[len(row) :]:
-                ax.remove()
-            many = len({curve.model for curve in curves}) > 1
-            places[0].set_ylabel(f"{row[0][0].model}\nScore" if many else "Score")
-        handles, labels = _legend(curves, second)
-        figure.legend(
-            handles, labels, loc="outside upper center", ncols=2, fontsize=8,
-            title="\n".join(wrap(title, int(width * 12))) or None, title_fontsize=10.5,
-        )  # fmt: skip
-        figure.supxlabel("\n".join(wrap(_caption(curves, second), int(width * 17))), fontsize=7, color="#555555")
+    width = max(columns * PANEL_WIDTH + 0.5, 6.4)
+    figure = Figure(figsize=(width, PANEL_HEIGHT * len(rows) + 1.45), layout="constrained")
+    axes = figure.subplots(len(rows), columns, squeeze=False, sharey=True)
+    many = len({curve.model for curve in curves}) > 1
+    for number, (row, places) in enumerate(zip(rows, axes, strict=True)):
+        for cell, ax in zip(row, places, strict=False):
+            _draw_cell(ax, cell, second, bottom=number == len(rows) - 1)
+            ax.set_title(cell[0].title)
+        for ax in places[len(row) :]:
+            ax.remove()
+        places[0].set_ylabel(f"{row[0][0].model}\nScore" if many else "Score")
+    surround(figure, _legend(curves, second), 2, title, _caption(curves, second), fontsize=8)
     return figure
 
 
@@ -67,50 +67,45 @@ def _draw_cell(ax: Axes, cell: Sequence[Curve], second: str, bottom: bool) -> No
         for curve in cell:
             value, low, high = curve.band(metric)
             main = curve.order != "chance-matched"
-            ax.plot(
-                curve.ks, value, color=colour, linestyle=DASHES[curve.order], linewidth=1.6 if main else 1.1,
-                marker="o" if main else None, markersize=4, alpha=1.0 if main else 0.75,
-            )  # fmt: skip
+            strength: Any = {"linewidth": 1.6, "alpha": 1.0} if main else {"linewidth": 1.1, "alpha": 0.75}
+            ax.plot(curve.ks, value, **_look(curve.order, colour), **strength)
             if main:
                 ax.fill_between(curve.ks, low, high, color=colour, alpha=0.13, linewidth=0)
-    ks = cell[0].ks
     ax.set_xscale("log", base=2)
-    ax.xaxis.set_major_locator(FixedLocator(list(ks)))
-    ax.xaxis.set_major_formatter(FixedFormatter([str(k) for k in ks]))
+    ax.set_xticks(cell[0].ks, list(map(str, cell[0].ks)))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_ylim(-0.03, 1.03)
-    ax.set_yticks(np.linspace(0, 1, 6))
+    ax.set(ylim=(-0.03, 1.03), yticks=np.linspace(0, 1, 6), xlabel="# Masked Heads" if bottom else "")
     ax.grid(axis="y", color="#e8e8e8", linewidth=0.6)
     ax.set_axisbelow(True)
-    if bottom:
-        ax.set_xlabel("# Masked Heads")
 
 
 def _shown(metric: str, second: str) -> list[tuple[str, str]]:
     return [(metric, ACCURACY_COLOUR), *([(second, SIMILARITY_COLOUR)] if second else [])]
 
 
-def _legend(curves: Sequence[Curve], second: str) -> tuple[list[Line2D], list[str]]:
-    handles, labels = [], []
+def _look(order: str, colour: str) -> dict[str, Any]:
+    marker = "o" if order != "chance-matched" else None
+    return {"color": colour, "linestyle": DASHES[order], "marker": marker, "markersize": 4}
+
+
+def _legend(curves: Sequence[Curve], second: str) -> dict[str, Artist]:
+    legend: dict[str, Artist] = {}
     for metric, colour in _shown(curves[0].metric, second):
         words = {**ACCURACY_WORDS, **SIMILARITY_WORDS}[metric]
-        for order in dict.fromkeys(curve.order for curve in curves):
-            marker = "o" if order != "chance-matched" else None
-            handles.append(Line2D([], [], color=colour, linestyle=DASHES[order], marker=marker, markersize=4))
-            labels.append(f"{ORDER_WORDS[order]} {words}")
-        handles.append(Line2D([], [], color=colour, linewidth=0.9, alpha=0.45))
-        labels.append(f"unmasked {words}")
-    return handles, labels
+        for order in grouped(curves, "order"):
+            legend[f"{ORDER_WORDS[order]} {words}"] = Line2D([], [], **_look(order, colour))
+        legend[f"unmasked {words}"] = Line2D([], [], color=colour, linewidth=0.9, alpha=0.45)
+    return legend
 
 
 def _caption(curves: Sequence[Curve], second: str) -> str:
     """What the lines and bands are, so that the figure can stand alone."""
-    draws = sorted({curve.draws for curve in curves if curve.order != "absolute"})
-    asked = sorted({curve.pairs for curve in curves})
+    draws = different(curve.draws for curve in curves if curve.order != "absolute")
+    asked = different(curve.pairs for curve in curves)
     heads = list(dict.fromkeys(f"{curve.model} ({curve.total:,} heads)" for curve in curves))
     where = {"generated": "from the last prompt token on", "all": "at every position"}
     places = " and ".join(dict.fromkeys(where[curve.provenance["positions"]] for curve in curves))
-    random = f" RandomK: mean of {'–'.join(map(str, draws))} draws outside the top k, bands 90 % of the draws;"
+    random = f" RandomK: mean of {draws} draws outside the top k, bands 90 % of the draws;"
     against = {
         "comet": "; COMET: masked answer against the unmasked one, with the right answer as source",
         "similarity": "; no COMET here: similarity is the cosine with the unmasked answer's all-MiniLM-L6-v2 embedding",
@@ -119,6 +114,71 @@ def _caption(curves: Sequence[Curve], second: str) -> str:
     }[second]
     return (
         f"{', '.join(heads)}; heads ranked by {curves[0].method} on other questions, masked with {curves[0].fill}"
-        f" {places}; {'–'.join(map(str, asked))} test questions a function.{random if draws else ''}"
+        f" {places}; {asked} test questions a function.{random if draws else ''}"
         f" bands of TopK: 90 % over resampled templates{against}"
     )
+
+
+@styled
+def draw_functions(maps: Floats, functions: Sequence[str], overlap: Floats, k: int, title: str = "") -> Figure:
+    """Scores [function, layer, head], each function on its own scale, and the overlap of their top k."""
+    rows = -(-len(functions) // COLUMNS)
+    columns = min(COLUMNS, len(functions))
+    side = 0.38 * len(functions) + 1.9
+    size = (columns * MAP_WIDTH + side + 0.4, max(rows * MAP_HEIGHT, side) + 0.7)
+    figure = Figure(figsize=size, layout="constrained")
+    halves: Any = figure.subfigures(1, 2, width_ratios=(columns * MAP_WIDTH, side))
+    left, right = halves
+    axes = left.subplots(rows, columns, squeeze=False).ravel()
+    names = [function_title(function) for function in functions]
+    for name, scores, ax in zip(names, maps, axes, strict=False):
+        limit = max(float(np.abs(scores).max()), 1e-12)
+        look: Any = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit, "interpolation": "nearest"}
+        ax.imshow(scores, aspect="auto", origin="lower", **look)
+        ax.set_title(name, fontsize=8.5)
+        number_heads(ax)
+    for ax in axes[len(functions) :]:
+        ax.remove()
+    for ax in axes[::columns]:
+        ax.set_ylabel("Layer")
+    for ax in axes[max(len(functions) - columns, 0) : len(functions)]:
+        ax.set_xlabel("Head")
+    draw_matrix(right.subplots(), f"Overlap of the top {k} (Jaccard)", overlap, names, low=0.0, named=True)
+    figure.suptitle(title, fontsize=10.5)
+    figure.supxlabel(MAP_WORDS, **CAPTION)
+    return figure
+
+
+@styled
+def draw_steering(found: Sequence[Steering], title: str = "") -> Figure:
+    """A panel a function."""
+    figure = Figure(figsize=(max(2.4 * len(found) + 0.4, 5.0), 3.5), layout="constrained")
+    axes = figure.subplots(1, len(found), squeeze=False, sharey=True)[0]
+    for ax, entry in zip(axes, found, strict=True):
+        _draw_pushes(ax, entry)
+    axes[0].set_ylabel("Accuracy")
+    handles, labels = axes[0].get_legend_handles_labels()
+    caption = (
+        "Directions from wrong to right train answers, of length one standard deviation, times alpha, added to the"
+        f" function's heads while the model writes; bars: 90 % of {len(found[0].control)} random directions of the"
+        " same size on the same heads; circle: the alpha that is best on validation"
+    )
+    legend = dict(zip(labels, handles, strict=True))
+    surround(figure, legend, 3, title, caption, title_fontsize=None, fontsize=8)
+    return figure
+
+
+def _draw_pushes(ax: Axes, entry: Steering) -> None:
+    validation, test = entry.validation.mean(1), entry.test.mean(1)
+    ax.plot(entry.alphas, validation, color=VALIDATION_COLOUR, marker=".", label="validation questions")
+    ax.plot(entry.alphas, test, color=TEST_COLOUR, marker=".", label="test questions")
+    alpha, by_draw = entry.provenance["control_alpha"], entry.control.mean(1)
+    low, high = np.quantile(by_draw, [0.05, 0.95])
+    middle = float(by_draw.mean())
+    look: Any = {"color": CONTROL_COLOUR, "marker": "s", "markersize": 4, "capsize": 3, "linestyle": "none"}
+    bars = [[middle - low], [high - middle]]
+    ax.errorbar([alpha], [middle], yerr=bars, label="random directions, test", **look)
+    place = [entry.alphas[entry.chosen]], [test[entry.chosen]]
+    ax.plot(*place, "o", markersize=9, fillstyle="none", color=TEST_COLOUR)
+    ax.set(ylim=(-0.03, 1.03), xlabel="alpha")
+    ax.set_title(f"{function_title(entry.function)}\n{entry.heads} heads", fontsize=9)

@@ -1,12 +1,13 @@
 """What a study of masked heads leaves behind: answers, scores of heads, figures, and what the curves say in words."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from ...core.files import write_file
+from ...core.provenance import Facts
 from ...core.saving import Row, csv_text
 from ...edit import head_name
 from ...meters.text_metrics import accepted
@@ -14,15 +15,12 @@ from ...rank.probes.probe import PROBES, Probe, elbow
 from ...sweeps import Curve
 from ...sweeps.masking import masked_ks
 from ...sweeps.steering import Steering
-from ...view.style import save_figure
+from ...view.style import grouped, save_figure
 from ..kind import Summary
-from ..outputs import SUMMARY_VERSION, file_name, rounded
+from ..outputs import all_rounded, facts_of, file_name, rounded, summary_of
 from ..study import Study
-from .figure import draw_masked, shown_similarity
-from .functions_figure import draw_functions
-from .steering_figure import draw_steering
+from .figure import draw_functions, draw_masked, draw_steering, shown_similarity
 from .steps import MaskedCell
-from .summary import MaskedEntry, MaskedSummary, ProbeEntry, PushEntry
 
 FEW_QUESTIONS = 10
 
@@ -47,34 +45,30 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[MaskedCell]]) -> 
     by_model = [[cell.curves for cell in flat if cell.model == name] for name in probes]
     save_figure(draw_masked(by_model, title=study.title), folder)
     _write_steering(folder, [cell.steering for cell in flat if cell.steering is not None])
-    summary: MaskedSummary = {
-        "version": SUMMARY_VERSION,
-        "kind": study.kind.name,
-        "title": study.title,
-        "similarity": shown_similarity([curve for cell in flat for curve in cell.curves]),
-        "cells": [_entry(cell) for cell in flat],
-        "probes": [_probe(probe) for probe in probes.values()],
-        "baseline": {cell.model: {f: rounded(v) for f, v in cell.baseline.items()} for cell in flat},
-        "notes": _notes(flat, probes.values()),
-    }
-    return summary
+    return summary_of(
+        study,
+        # The metric beside accuracy in the figure; empty where there is none.
+        similarity=shown_similarity([curve for cell in flat for curve in cell.curves]),
+        cells=[_entry(cell) for cell in flat],
+        probes=[_probe(probe) for probe in probes.values()],
+        baseline={cell.model: all_rounded(cell.baseline) for cell in flat},
+        notes=_notes(flat, probes.values()),
+    )
 
 
 def _write_steering(folder: Path, found: Sequence[Steering]) -> None:
     for entry in found:
         entry.save(folder / "steering" / file_name(f"{entry.function}-{entry.model}"))
-    models = dict.fromkeys(entry.model for entry in found)
-    for name in models:
-        own = [entry for entry in found if entry.model == name]
+    models = grouped(found, "model")
+    for name, own in models.items():
         figure = draw_steering(own, f"{name}: heads pushed toward right answers")
         save_figure(figure, folder, file_name(f"steering-{name}") if len(models) > 1 else "steering")
 
 
-def _entry(cell: MaskedCell) -> MaskedEntry:
+def _entry(cell: MaskedCell) -> Facts:
     first, curves = cell.curves[0], cell.curves
     return {
-        "function": cell.function,
-        "model": cell.model,
+        **facts_of(cell, "function", "model"),
         "heads": first.total,
         "method": cell.scores.method,
         "metric": first.metric,
@@ -83,10 +77,9 @@ def _entry(cell: MaskedCell) -> MaskedEntry:
         "fill": first.fill,
         "ks": list(first.ks),
         "draws": max(curve.draws for curve in curves),
-        "unmasked": {name: rounded(value) for name, value in first.whole.items()},
-        "curves": {
-            curve.order: {m: [rounded(v) for v in curve.band(m).value] for m in curve.values} for curve in curves
-        },
+        "unmasked": all_rounded(first.whole),
+        # Order -> metric -> value at each k
+        "curves": {curve.order: {m: list(map(rounded, curve.band(m).value)) for m in curve.values} for curve in curves},
         "words": words_of(curves, first.metric),
         "elbow": elbow(cell.scores),
         "top_heads": list(cell.scores.top(10)),
@@ -114,33 +107,30 @@ def words_of(curves: Sequence[Curve], metric: str) -> dict[str, str]:
     return words
 
 
-def _pushes(cell: MaskedCell) -> PushEntry:
+def _pushes(cell: MaskedCell) -> Facts:
+    """What they gain, or why there are none."""
     found = cell.steering
     if found is None:
         return {"reason": cell.no_steering}
-    gain, low, high = found.gain()
+    unpushed = found.test[0].mean()
     return {
         "heads": found.heads,
         "alpha": found.alphas[found.chosen],
-        "unpushed": rounded(found.test[0].mean()),
-        "gain": rounded(gain),
-        "low": rounded(low),
-        "high": rounded(high),
+        "unpushed": rounded(unpushed),
+        **all_rounded(dict(zip(("gain", "low", "high"), found.gain(), strict=True))),
         "control_alpha": found.provenance["control_alpha"],
-        "control_gain": rounded(float(found.control.mean() - found.test[0].mean())),
+        "control_gain": rounded(float(found.control.mean() - unpushed)),
         "alphas": list(found.alphas),
-        "test": [rounded(v) for v in found.test.mean(1)],
-        "validation": [rounded(v) for v in found.validation.mean(1)],
+        "test": list(map(rounded, found.test.mean(1))),
+        "validation": list(map(rounded, found.validation.mean(1))),
     }
 
 
-def _probe(probe: Probe) -> ProbeEntry:
+def _probe(probe: Probe) -> Facts:
     return {
-        "model": probe.model,
-        "questions": probe.questions,
-        "choose": probe.choose,
+        **facts_of(probe, "model", "questions", "choose"),
         "chance": rounded(probe.chance),
-        "joint_accuracy": [rounded(v) for v in probe.joint_accuracy],
+        "joint_accuracy": list(map(rounded, probe.joint_accuracy)),
         "joint_control": rounded(probe.joint_control.mean()),
         "head_control": rounded(probe.head_control.mean()),
         "head_accuracy_mean": rounded(probe.head_accuracy.mean()),
@@ -168,47 +158,33 @@ def _notes(cells: Sequence[MaskedCell], probes: Iterable[Probe]) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def _head_rows(probe: Probe) -> list[Row]:
-    return [
-        {
-            "model": probe.model,
-            "function": function,
-            "method": method,
-            **{k: row[k] for k in ("layer", "head", "score")},
-        }
-        for function in probe.functions
-        for method in PROBES
-        for row in probe.scores(function, method).rows()
-    ]
+def _head_rows(probe: Probe) -> Iterator[Row]:
+    for function in probe.functions:
+        for method in PROBES:
+            facts: Row = {"model": probe.model, "function": function, "method": method}
+            for row in probe.scores(function, method).rows():
+                yield {**facts, **{key: row[key] for key in ("layer", "head", "score")}}
 
 
-def _masked_rows(cell: MaskedCell) -> list[Row]:
+def _masked_rows(cell: MaskedCell) -> Iterator[Row]:
     """Which heads were masked, a row a kind of mask, draw and k."""
-    rows, heads = list[Row](), cell.scores.values.shape[1]
+    facts, heads = facts_of(cell, "model", "function"), cell.scores.values.shape[1]
     for order, masked in cell.masked.items():
         for draw, by_k in enumerate(masked.heads):
             for k, places in zip(masked.ks, by_k, strict=True):
                 names = " ".join(head_name(divmod(place, heads)) for place in places)
-                facts: Row = {"model": cell.model, "function": cell.function, "order": order, "draw": draw, "k": k}
-                rows.append({**facts, "heads": names})
-    return rows
+                yield {**facts, "order": order, "draw": draw, "k": k, "heads": names}
 
 
-def _answer_rows(cell: MaskedCell) -> list[Row]:
+def _answer_rows(cell: MaskedCell) -> Iterator[Row]:
     """Every answer, and whether it is accepted."""
-    rows = _rows(cell, "unmasked", 0, 0, cell.whole)
+    said = [("unmasked", 0, 0, cell.whole)]
     for order, masked in cell.masked.items():
         for draw, by_k in enumerate(masked.texts):
-            for k, texts in zip(masked.ks, by_k, strict=True):
-                rows += _rows(cell, order, k, draw, texts)
-    return rows
-
-
-def _rows(cell: MaskedCell, order: str, k: int, draw: int, texts: Sequence[str]) -> list[Row]:
-    facts: Row = {"model": cell.model, "function": cell.function, "order": order, "k": k, "draw": draw}
-    right = accepted(texts, texts, cell.asked)
-    rows = list[Row]()
-    for question, text, was_right in zip(cell.asked, texts, right, strict=True):
-        asked: Row = {"template": question.template, "question": question.text, "right_answer": question.answer}
-        rows.append({**facts, **asked, "answer": text, "accepted": int(was_right)})
-    return rows
+            said += [(order, k, draw, texts) for k, texts in zip(masked.ks, by_k, strict=True)]
+    for order, k, draw, texts in said:
+        facts: Row = {**facts_of(cell, "model", "function"), "order": order, "k": k, "draw": draw}
+        right = accepted(texts, texts, cell.asked)
+        for question, text, was_right in zip(cell.asked, texts, right, strict=True):
+            asked: Row = {"template": question.template, "question": question.text, "right_answer": question.answer}
+            yield {**facts, **asked, "answer": text, "accepted": int(was_right)}

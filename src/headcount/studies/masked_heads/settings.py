@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Alphas = Annotated[
     Listed[float], AfterValidator(check(lambda alphas: all(alpha > 0 for alpha in alphas), "must be above 0 each"))
 ]
+APART = "Run them as studies of their own."
 
 
 class MaskedHeads(Panel):
@@ -92,13 +93,11 @@ class MaskedHeads(Panel):
     def check_together(cls, panels: Sequence[Self], path: str) -> None:
         """Functions of one study share a probe, and its files are named by function and model."""
         if len({panel.task for panel in panels}) < len(panels):
-            raise HeadcountError(f"{path}: two panels ask for the same function. Run them as studies of their own.")
+            raise HeadcountError(f"{path}: two panels ask for the same function. {APART}")
         for key, value in panels[0]:
             if key not in ("task", "title") and any(getattr(panel, key) != value for panel in panels):
-                raise HeadcountError(
-                    f"{path}: the panels of a study of masked heads differ in {key}, which they have to share."
-                    " Run them as studies of their own."
-                )
+                told = f"{path}: the panels of a study of masked heads differ in {key}, which they have to share."
+                raise HeadcountError(f"{told} {APART}")
 
     def examples(self, model: "Model | None" = None) -> "QuestionSet":
         """The questions, which are the same for every model."""
@@ -106,9 +105,7 @@ class MaskedHeads(Panel):
 
         found = questions(self.questions, seed=self.seed).limited(self.n)
         if len(found.functions) < 2:
-            raise HeadcountError(
-                f"A probe tells functions apart, and {found.name} has questions of"
-                f" {', '.join(found.functions) or 'none'} in all three splits. Add questions of another function."
-            )
+            known = f"{found.name} has questions of {', '.join(found.functions) or 'none'} in all three splits"
+            raise HeadcountError(f"A probe tells functions apart, and {known}. Add questions of another function.")
         found.require(self.task)
         return found

@@ -1,27 +1,23 @@
 """A study of masked heads in the terminal."""
 
 from collections.abc import Sequence
-from typing import cast
 
+from ...core.provenance import Facts
 from ...view.tables import number, print_table
 from ..runner import StudyResult
 from ..table import print_end
-from .summary import MaskedEntry, MaskedSummary, ProbeEntry
 
 
 def show(result: StudyResult) -> None:
     """How good the model and the probes are, what masking does at every k, and what pushes gain."""
-    summary = cast(MaskedSummary, result.summary)
-    cells = summary["cells"]
-    first = cells[0]
+    summary, cells = result.summary, result.summary["cells"]
     for probe in summary["probes"]:
         _print_probe(probe)
-    print(f"Accuracy ({first['metric']}) of the whole model on test questions, by function:")
+    print(f"Accuracy ({cells[0]['metric']}) of the whole model on test questions, by function:")
     baseline = summary["baseline"]
     functions = list(dict.fromkeys(function for by in baseline.values() for function in by))
-    print_table(
-        ("function", *baseline), [(f, *(number(by.get(f), ".2f") for by in baseline.values())) for f in functions]
-    )
+    right = [(f, *(number(by.get(f), ".2f") for by in baseline.values())) for f in functions]
+    print_table(("function", *baseline), right)
     _print_masks(cells, summary["similarity"])
     _print_pushes(cells)
     for note in summary["notes"]:
@@ -29,7 +25,7 @@ def show(result: StudyResult) -> None:
     print_end(result)
 
 
-def _print_probe(probe: ProbeEntry) -> None:
+def _print_probe(probe: Facts) -> None:
     joint = sum(value or 0.0 for value in probe["joint_accuracy"]) / len(probe["joint_accuracy"])
     mean, best = probe["head_accuracy_mean"], probe["head_accuracy_best"]
     print(f"\n{probe['model']}: the joint probe names the function of {joint:.0%} of unseen questions, a probe of")
@@ -37,27 +33,27 @@ def _print_probe(probe: ProbeEntry) -> None:
     print(f"with shuffled labels {probe['joint_control']:+.1%} and {probe['head_control']:+.1%} from chance.")
 
 
-def _print_masks(cells: Sequence[MaskedEntry], second: str) -> None:
+def _print_masks(cells: Sequence[Facts], second: str) -> None:
     first = cells[0]
     print(f"Masked by {first['method']}, {first['fill']}; {first['metric']}" + (f" / {second}" if second else "") + ":")
-    many, same = len({cell["model"] for cell in cells}) > 1, all(cell["ks"] == first["ks"] for cell in cells)
-    named = [(cell["function"], cell["model"]) if many else (cell["function"],) for cell in cells]
-    table = []
-    for name, cell in zip(named, cells, strict=True):
+    header = ("function", "model") if len({cell["model"] for cell in cells}) > 1 else ("function",)
+    same = all(cell["ks"] == first["ks"] for cell in cells)
+    table, told = [], []
+    for cell in cells:
+        name = [cell[key] for key in header]
+        told.append((*name, *cell["words"].values()))
         for order, by_metric in cell["curves"].items():
             shown = [by_metric[metric] for metric in (cell["metric"], second) if metric]
             points = [" / ".join(number(value, ".2f") for value in values) for values in zip(*shown, strict=True)]
             if not same:
                 points = [f"k = {k}: {point}" for k, point in zip(cell["ks"], points, strict=True)]
             table.append((*name, order, *points))
-    header = ("function", "model") if many else ("function",)
     print_table((*header, "heads", *(f"k = {k}" if same else "" for k in first["ks"])), table)
     print(f"Top heads at the largest k against {first['draws']} draws of as many others:")
-    told = [(*name, *cell["words"].values()) for name, cell in zip(named, cells, strict=True)]
     print_table((*header, *first["words"]), told)
 
 
-def _print_pushes(cells: Sequence[MaskedEntry]) -> None:
+def _print_pushes(cells: Sequence[Facts]) -> None:
     """What adding the direction of right answers gains on test questions."""
     rows = []
     for cell in cells:
