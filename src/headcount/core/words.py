@@ -27,6 +27,7 @@ GateGradient = Literal["expected", "relaxed"]
 Regulariser = Literal["linear", "log", "log-heads"]
 TokenChoice = Literal["first", "last", "mean", "surprisal"]  # answer tokens at which heads are read
 
+UNITS: tuple[Units, ...] = get_args(Units)
 ROLES: tuple[Role, ...] = get_args(Role)
 SCORE_ORDERS: tuple[ScoreOrder, ...] = get_args(ScoreOrder)
 CHANCE_ORDERS: tuple[ChanceOrder, ...] = get_args(ChanceOrder)

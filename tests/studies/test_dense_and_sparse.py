@@ -3,11 +3,11 @@
 import csv
 
 import pytest
+from test_figures import curves, texts
 
 import headcount as hc
 from headcount.studies import STUDIES
 from headcount.studies.study import read_study
-from test_figures import curves, texts
 
 SMALL = {"n": 8, "points": 4, "draws": 2}
 

@@ -16,7 +16,7 @@ from headcount.meters import CircuitMeter
 from headcount.models.graph import Graph
 from headcount.models.wiring import find_wiring
 
-GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"
+GOLDEN = Path(__file__).parent.parent / "golden" / "gpt2_tiny"
 TASK = random_task()
 
 

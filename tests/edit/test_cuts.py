@@ -23,7 +23,7 @@ from headcount.edit import (
 from headcount.meters import HeadMeter
 from headcount.tasks.batches import collate
 
-GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"
+GOLDEN = Path(__file__).parent.parent / "golden" / "gpt2_tiny"
 
 
 def one_head_cuts(model):

@@ -19,7 +19,7 @@ from headcount import HeadcountError
 from headcount.meters import comet
 from planted_copying import records, save_planted
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent.parent
 SCRIPT = """#!{python}
 import argparse, json, sys
 parser = argparse.ArgumentParser()

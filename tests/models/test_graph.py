@@ -7,7 +7,7 @@ import pytest
 
 from headcount.models.graph import Graph
 
-GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"
+GOLDEN = Path(__file__).parent.parent / "golden" / "gpt2_tiny"
 
 
 @pytest.mark.parametrize(

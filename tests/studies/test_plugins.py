@@ -20,7 +20,7 @@ from headcount.rank.method import METHODS
 from headcount.studies import STUDIES
 from headcount.tasks import TASKS
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "headcount-extras"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "headcount-extras"
 GROUPS = ("methods", "tasks", "families", "studies", "exports")
 
 
