@@ -146,7 +146,7 @@ for _ in range(TIMES):
 
 def test_processes_that_write_one_key_at_once_all_get_a_whole_result(tmp_path):
     place, script = tmp_path / "steps", tmp_path / "writer.py"
-    script.write_text(WRITER.format(tests=str(Path(__file__).parent.parent)))
+    script.write_text(WRITER.format(tests=str(Path(__file__).parent)))
     writers = [
         subprocess.Popen(
             [sys.executable, str(script), str(place)], env=environment(tmp_path), text=True,

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from test_edge_scores import metric_with_one_reader_moved, run, some_edges
 
 import headcount as hc
 from families import FAMILIES, random_task, tiny
 from headcount.meters import CircuitMeter
 from headcount.models.stand_in import stand_in
 from headcount.models.wiring import find_wiring
+from one_reader import metric_with_one_reader_moved, run, some_edges
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "gpt2_tiny"
 TASK = random_task()

@@ -5,9 +5,9 @@ from dataclasses import replace
 import matplotlib as mpl
 import numpy as np
 import pytest
-from test_sweeps import curve_of
 
 import headcount as hc
+from curves_by_hand import curve_of
 from headcount.studies.head_roles.figure import draw_roles
 from headcount.studies.kept.figure import draw
 from headcount.view.style import save_figure

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import headcount as hc
+from curves_by_hand import curve_of
 from families import FAMILIES, random_task, tiny
 from headcount.edit import Filler
 from headcount.meters import HeadMeter
@@ -152,14 +153,6 @@ def test_scores_of_another_kind_than_asked_for_are_refused(model, scores):
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Curves worked out by hand
-
-
-def curve_of(by_pair, ks, mode="keep", model="m", draws=None):
-    values = np.array(by_pair, dtype=float).T[None] if draws is None else np.array(draws, dtype=float)
-    return hc.Curve(
-        model, "t", "T", "heads", "x", "absolute", mode, "zero", "logit_diff", tuple(ks), ks[-1], (),
-        {"logit_diff": values},
-    )  # fmt: skip
 
 
 def test_explained_effect_is_a_ratio_of_means():

@@ -19,7 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from ..core.provenance import Facts
+from typing_extensions import TypedDict
+
 from ..core.words import CurveKind
 from .panel import Panel
 
@@ -29,9 +30,14 @@ if TYPE_CHECKING:
     from .plan import Found, Step
 
 Part = Literal["steps", "outputs", "figure", "table"]
-Summary = Facts
-"""What summary.json says: version, kind and title in every study, and each kind more. `version` changes when the
-meaning of a key does."""
+
+
+class Summary(TypedDict):
+    """What summary.json says in every study; each kind says more, in a type of its own."""
+
+    version: int  # changes when the meaning of a key does
+    kind: str
+    title: str
 
 
 class Cell(Protocol):

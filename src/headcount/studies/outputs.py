@@ -5,6 +5,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter
 
 from ..core.files import write_file
 from ..core.provenance import Facts, versions
@@ -12,6 +15,7 @@ from ..core.saving import csv_text
 from .kind import Cell, Summary
 from .study import Study
 
+S = TypeVar("S", bound=Summary)
 SUMMARY_VERSION = 1
 CSV_COLUMNS = ("model", "task", "units", "method", "order", "k", "metric", "value", "low", "high")
 
@@ -28,9 +32,10 @@ def write_common(folder: Path, study: Study, cells: Sequence[Cell], summary: Sum
     write_file(folder / "provenance.json", json.dumps({**facts, "steps": list(steps)}, indent=1) + "\n")
 
 
-def summary_of(study: Study, **more: object) -> Summary:
-    """What every summary begins with, and what this kind says beyond it."""
-    return {"version": SUMMARY_VERSION, "kind": study.kind.name, "title": study.title, **more}
+def summary_of(schema: type[S], study: Study, **more: object) -> S:
+    """What every summary begins with, and what this kind says beyond it; an error where that is not its type."""
+    facts = {"version": SUMMARY_VERSION, "kind": study.kind.name, "title": study.title, **more}
+    return TypeAdapter(schema).validate_python(facts, extra="forbid")
 
 
 def facts_of(thing: object, *names: str) -> Facts:

@@ -8,6 +8,7 @@ Finished steps are found in the cache by their keys, so a killed run goes on whe
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic
 
 from ..core.cache import Store
 from ..core.files import writable_folder
@@ -17,18 +18,17 @@ from ..sweeps import Curve
 from .bench import Bench, Loader
 from .executor import Executor, Ledger, in_process
 from .kind import Cell, Summary, Together
-from .outputs import write_common
+from .outputs import S, write_common
 from .plan import Plan, Work
 from .study import Study, read_study
 
 
 @dataclass(frozen=True)
-class StudyResult:
+class StudyResult(Generic[S]):
     study: Study
     cells: tuple[Cell, ...]
     folder: Path
-    summary: Summary
-    """What summary.json says; its type is that of the kind of study."""
+    summary: S  # what summary.json says
     computed: int
     """Steps that were run; the others came from the cache."""
     cached: int
@@ -66,7 +66,7 @@ def run(
     cache: bool = True,
     executor: Executor = in_process,
     quiet: bool = False,
-) -> StudyResult:
+) -> StudyResult[Summary]:
     """Run a bundled study by its name, or a TOML file.
 
     **Arguments:**

@@ -1,8 +1,9 @@
 """What the tables of all studies end with."""
 
+from .outputs import S
 from .runner import StudyResult
 
 
-def print_end(result: StudyResult) -> None:
+def print_end(result: StudyResult[S]) -> None:
     done = f"Steps: {result.computed} computed, {result.cached} from the cache."
     print(f"{done} Figure: {result.folder / 'figure.png'}")

@@ -5,11 +5,12 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from ...core.files import write_file
 from ...core.provenance import Facts
 from ...core.saving import csv_text
-from ...core.words import ROLES
+from ...core.words import ROLES, GateBase, Role
 from ...rank.comparison import seed_agreement, spearman
 from ...rank.roles import HeadRoles
 from ...sweeps import Curve
@@ -21,14 +22,48 @@ from .figure import draw_roles
 from .steps import RolesCell
 
 
-def write(folder: Path, study: Study, cells: Sequence[Sequence[RolesCell]]) -> Summary:
+class RoleCurve(TypedDict):
+    """The change at the last k, and its extremes."""
+
+    last_k: int
+    last: float | None
+    lowest: float | None
+    lowest_k: int
+    highest: float | None
+    highest_k: int
+
+
+class RolesEntry(TypedDict):
+    """One task and model."""
+
+    task: str
+    model: str
+    heads: int
+    seeds: int
+    base: GateBase
+    fill: str
+    metric: str
+    test_examples: int
+    whole_model: dict[str, float | None]
+    shares: dict[Role, dict[str, float | None]]
+    seed_agreement: dict[str, float | None]
+    updates: list[int]
+    curves: dict[str, RoleCurve]  # by role, and by chance
+    words: dict[str, str]
+
+
+class RolesSummary(Summary):
+    cells: list[RolesEntry]
+
+
+def write(folder: Path, study: Study, cells: Sequence[Sequence[RolesCell]]) -> RolesSummary:
     """Write everything into the folder and return the summary."""
     flat = list(chain.from_iterable(cells))
     for cell in flat:
         cell.scores.save(folder / "roles" / file_name(f"{cell.scores.task}-{cell.scores.model}"))
     write_file(folder / "roles.csv", csv_text([row for cell in flat for row in cell.scores.rows()]))
     save_figure(draw_roles([[(cell.scores, cell.curves) for cell in row] for row in cells], title=study.title), folder)
-    return summary_of(study, cells=[_entry(cell.scores, cell.curves) for cell in flat])
+    return summary_of(RolesSummary, study, cells=[_entry(cell.scores, cell.curves) for cell in flat])
 
 
 def _entry(roles: HeadRoles, curves: Sequence[Curve]) -> Facts:

@@ -4,9 +4,10 @@ from ...core.words import ROLES
 from ...view.tables import number, print_table
 from ..runner import StudyResult
 from ..table import print_end
+from .outputs import RolesSummary
 
 
-def show(result: StudyResult) -> None:
+def show(result: StudyResult[RolesSummary]) -> None:
     """A row a task and model for the model and its heads, and what the curves do in words."""
     cells = result.summary["cells"]
     first = cells[0]
@@ -14,10 +15,10 @@ def show(result: StudyResult) -> None:
     print("Share of the heads with a score of at least one half (in every fit, in any);")
     print("agree: rank correlation between fits, of helps minus hurts;")
     print("log P, right: the whole model's log-probability of a target token, and its accuracy.")
-    named = ("task", "model") if len({cell["model"] for cell in cells}) > 1 else ("task",)
+    named = ("task", "model")[: min(len({cell["model"] for cell in cells}), 2)]
     rows, changes = [], []
     for cell in cells:
-        name = [cell[key] for key in named]
+        name = [cell["task"], cell["model"]][: len(named)]
         shares = [cell["shares"][role] for role in ROLES]
         told = [f"{by['mean']:.0%} ({by['always']:.0%}, {by['any']:.0%})" for by in shares]
         agree, whole = cell["seed_agreement"]["gating"], cell["whole_model"]

@@ -6,10 +6,12 @@ from itertools import combinations
 from pathlib import Path
 from typing import cast
 
+from typing_extensions import TypedDict
+
 from ...core.files import write_file
 from ...core.provenance import Facts
 from ...core.saving import csv_text
-from ...core.words import SCORE_ORDERS, ScoreOrder
+from ...core.words import SCORE_ORDERS, Mode, ScoreOrder, Units
 from ...rank.scores import EdgeScores, HeadScores
 from ...sweeps import Curve, compare
 from ...view.style import save_figure
@@ -20,7 +22,54 @@ from .figure import draw
 from .steps import KeptCell
 
 
-def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Summary:
+class KeptEntry(TypedDict):
+    """One curve."""
+
+    task: str
+    model: str
+    method: str
+    order: str
+    mode: Mode
+    fill: str
+    threshold: float
+    units: Units
+    total: int
+    needed: int | None  # none where the threshold is never reached
+    needed_low: int | None
+    needed_high: int | None
+    interval: float  # its level
+    warning: str | None  # why explained effect means little here
+    metric: str
+    metric_all: float | None
+    metric_none: float | None
+    accuracy_all: float | None
+    accuracy_none: float | None
+    test_pairs: int
+    draws: int
+    areas: dict[str, float | None]  # MIB's, of edges
+    which: list[str]  # the heads needed; of edges, which may be thousands, the circuit has files of its own
+
+
+class RatioEntry(TypedDict):
+    """Two models in one order; the one that needs more stands first."""
+
+    task: str
+    order: str
+    more: str
+    fewer: str
+    more_units: int
+    fewer_units: int
+    units: Units
+    ratio: float
+    words: str
+
+
+class KeptSummary(Summary):
+    curves: list[KeptEntry]
+    ratios: list[RatioEntry]
+
+
+def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> KeptSummary:
     """Write everything into the folder and return the summary: units needed at the threshold for every curve, and
     ratios between models with their direction in words."""
     threshold, table = cells[0][0].panel.threshold, []
@@ -44,7 +93,7 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Su
             if ratio and first.order == second.order:  # the one that needs more stands first
                 found = {**facts_of(first, "task", "order"), **vars(ratio), "ratio": ratio.value}
                 ratios.append({**found, "words": str(ratio)})
-    return summary_of(study, curves=entries, ratios=ratios)
+    return summary_of(KeptSummary, study, curves=entries, ratios=ratios)
 
 
 def _write_circuit(folder: Path, scores: EdgeScores, curves: Sequence[Curve], threshold: float) -> None:
@@ -70,11 +119,11 @@ def _entry(curve: Curve, threshold: float) -> Facts:
         **facts_of(curve, "task", "model", "method", "order", "mode", "fill"),
         "threshold": threshold,
         **facts_of(curve, "units", "total"),
-        "needed": needed.value,  # none where the threshold is never reached
+        "needed": needed.value,
         "needed_low": needed.low,
         "needed_high": needed.high,
         "interval": needed.level,
-        "warning": curve.warning(),  # why explained effect means little here
+        "warning": curve.warning(),
         "metric": curve.metric,
         "metric_all": rounded(metric[whole]),
         "metric_none": rounded(metric[none]),
@@ -82,8 +131,6 @@ def _entry(curve: Curve, threshold: float) -> Facts:
         "accuracy_none": rounded(accuracy[none]),
         "test_pairs": curve.pairs,
         "draws": curve.draws,
-        # MIB's, of edges
         "areas": {kind: rounded(area.value) for kind in ("CPR", "CMD") if (area := curve.area(kind)) is not None},
-        # Of edges, which may be thousands, the circuit has files of its own.
         "which": list(curve.ranking[: needed.value]) if named else [],
     }

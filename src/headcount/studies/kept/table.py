@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from ...core.provenance import Facts
 from ...core.words import in_words
 from ...view.tables import number, print_table
 from ..runner import StudyResult
 from ..table import print_end
+from .outputs import KeptEntry, KeptSummary
 
 
-def show(result: StudyResult) -> None:
+def show(result: StudyResult[KeptSummary]) -> None:
     """One table: a row a curve, with what is the same in all rows said above it."""
     entries = result.summary["curves"]
     models = dict.fromkeys(f"{entry['model']} ({entry['total']} {in_words(entry['units'])})" for entry in entries)
@@ -24,7 +24,7 @@ def show(result: StudyResult) -> None:
         low, high = (entry["total"] if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
         needed = ("never", "") if entry["needed"] is None else (str(entry["needed"]), f"{low} to {high}")
         none, whole = (number(m, ".2f") for m in (entry["metric_none"], entry["metric_all"]))
-        rows.append((*(entry[name] for name in named), *needed, f"{entry['metric']} {none} to {whole}"))
+        rows.append((*(str(dict(entry)[name]) for name in named), *needed, f"{entry['metric']} {none} to {whole}"))
     print_table((*named, "needed", "interval", f"no {unit} to all"), rows)
     if unit == "edges":
         _print_areas(entries)
@@ -35,7 +35,7 @@ def show(result: StudyResult) -> None:
     print_end(result)
 
 
-def _print_areas(entries: Sequence[Facts]) -> None:
+def _print_areas(entries: Sequence[KeptEntry]) -> None:
     """MIB's areas, each from the order that it is meant for."""
     wanted = {"CPR": "signed", "CMD": "absolute"}
     found = []

@@ -5,6 +5,7 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from ...core.files import write_file
 from ...core.provenance import Facts
@@ -24,8 +25,74 @@ from .steps import MaskedCell
 
 FEW_QUESTIONS = 10
 
+Number = float | None  # none where JSON has no number for it
 
-def write(folder: Path, study: Study, cells: Sequence[Sequence[MaskedCell]]) -> Summary:
+
+class PushEntry(TypedDict, total=False):
+    """What pushes gain, or why there are none."""
+
+    reason: str
+    heads: int
+    alpha: float
+    unpushed: Number
+    gain: Number
+    low: Number
+    high: Number
+    control_alpha: float
+    control_gain: Number
+    alphas: list[float]
+    test: list[Number]
+    validation: list[Number]
+
+
+class MaskedEntry(TypedDict):
+    """One function and model."""
+
+    function: str
+    model: str
+    heads: int
+    method: str
+    metric: str
+    similarity: str
+    test_questions: int
+    fill: str
+    ks: list[int]
+    draws: int
+    unmasked: dict[str, Number]
+    curves: dict[str, dict[str, list[Number]]]  # order -> metric -> value at each k
+    words: dict[str, str]
+    elbow: int
+    top_heads: list[str]
+    seed_agreement: Number
+    steering: PushEntry
+    skipped: dict[str, int]
+    empty_answers: dict[str, int]
+    missing: dict[str, str]
+
+
+class ProbeEntry(TypedDict):
+    model: str
+    questions: str
+    choose: str
+    chance: Number
+    joint_accuracy: list[Number]
+    joint_control: Number
+    head_control: Number
+    head_accuracy_mean: Number
+    head_accuracy_best: Number
+    seed_agreement: dict[str, Number]
+    skipped: dict[str, int]
+
+
+class MaskedSummary(Summary):
+    similarity: str  # the metric beside accuracy in the figure; empty where there is none
+    cells: list[MaskedEntry]
+    probes: list[ProbeEntry]
+    baseline: dict[str, dict[str, Number]]
+    notes: list[str]
+
+
+def write(folder: Path, study: Study, cells: Sequence[Sequence[MaskedCell]]) -> MaskedSummary:
     """Write everything into the folder and return the summary."""
     flat = list(chain.from_iterable(cells))
     probes = {cell.model: cell.probe for cell in flat}
@@ -46,8 +113,8 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[MaskedCell]]) -> 
     save_figure(draw_masked(by_model, title=study.title), folder)
     _write_steering(folder, [cell.steering for cell in flat if cell.steering is not None])
     return summary_of(
+        MaskedSummary,
         study,
-        # The metric beside accuracy in the figure; empty where there is none.
         similarity=shown_similarity([curve for cell in flat for curve in cell.curves]),
         cells=[_entry(cell) for cell in flat],
         probes=[_probe(probe) for probe in probes.values()],
@@ -78,7 +145,6 @@ def _entry(cell: MaskedCell) -> Facts:
         "ks": list(first.ks),
         "draws": max(curve.draws for curve in curves),
         "unmasked": all_rounded(first.whole),
-        # Order -> metric -> value at each k
         "curves": {curve.order: {m: list(map(rounded, curve.band(m).value)) for m in curve.values} for curve in curves},
         "words": words_of(curves, first.metric),
         "elbow": elbow(cell.scores),

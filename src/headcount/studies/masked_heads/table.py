@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from ...core.provenance import Facts
 from ...view.tables import number, print_table
 from ..runner import StudyResult
 from ..table import print_end
+from .outputs import MaskedEntry, MaskedSummary, ProbeEntry
 
 
-def show(result: StudyResult) -> None:
+def show(result: StudyResult[MaskedSummary]) -> None:
     """How good the model and the probes are, what masking does at every k, and what pushes gain."""
     summary, cells = result.summary, result.summary["cells"]
     for probe in summary["probes"]:
@@ -25,7 +25,7 @@ def show(result: StudyResult) -> None:
     print_end(result)
 
 
-def _print_probe(probe: Facts) -> None:
+def _print_probe(probe: ProbeEntry) -> None:
     joint = sum(value or 0.0 for value in probe["joint_accuracy"]) / len(probe["joint_accuracy"])
     mean, best = probe["head_accuracy_mean"], probe["head_accuracy_best"]
     print(f"\n{probe['model']}: the joint probe names the function of {joint:.0%} of unseen questions, a probe of")
@@ -33,14 +33,14 @@ def _print_probe(probe: Facts) -> None:
     print(f"with shuffled labels {probe['joint_control']:+.1%} and {probe['head_control']:+.1%} from chance.")
 
 
-def _print_masks(cells: Sequence[Facts], second: str) -> None:
+def _print_masks(cells: Sequence[MaskedEntry], second: str) -> None:
     first = cells[0]
     print(f"Masked by {first['method']}, {first['fill']}; {first['metric']}" + (f" / {second}" if second else "") + ":")
-    header = ("function", "model") if len({cell["model"] for cell in cells}) > 1 else ("function",)
+    header = ("function", "model")[: min(len({cell["model"] for cell in cells}), 2)]
     same = all(cell["ks"] == first["ks"] for cell in cells)
     table, told = [], []
     for cell in cells:
-        name = [cell[key] for key in header]
+        name = [cell["function"], cell["model"]][: len(header)]
         told.append((*name, *cell["words"].values()))
         for order, by_metric in cell["curves"].items():
             shown = [by_metric[metric] for metric in (cell["metric"], second) if metric]
@@ -53,7 +53,7 @@ def _print_masks(cells: Sequence[Facts], second: str) -> None:
     print_table((*header, *first["words"]), told)
 
 
-def _print_pushes(cells: Sequence[Facts]) -> None:
+def _print_pushes(cells: Sequence[MaskedEntry]) -> None:
     """What adding the direction of right answers gains on test questions."""
     rows = []
     for cell in cells:
