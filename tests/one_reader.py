@@ -1,5 +1,6 @@
 """One edge changed by hand, with hooks alone: what edge scores and circuits are held against."""
 
+import numpy as np
 import torch
 
 from headcount.edit.trace import traced
