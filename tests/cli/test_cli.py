@@ -187,16 +187,16 @@ def test_a_byte_order_mark_is_read_over(headcount, folder, tmp_path):
     assert headcount("run", toml, "--model", folder, "--out", tmp_path / "o")[0] == 0
 
 
-def test_stopping_by_hand_says_that_finished_jobs_are_kept(headcount, monkeypatch):
-    from headcount import studies
+def test_stopping_by_hand_says_that_finished_steps_are_kept(headcount, monkeypatch):
+    from headcount.studies import runner
 
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(studies, "run", interrupted, raising=False)
+    monkeypatch.setattr(runner, "run", interrupted)
     code, _, err = headcount("run", "heads-kept")
     assert code == 130
-    assert "Finished jobs are kept" in err
+    assert "Finished steps are kept" in err
 
 
 def test_an_output_folder_that_cannot_be_written_is_found_before_the_work(headcount, folder, tmp_path):
