@@ -1,13 +1,12 @@
 """`headcount sparsify` as a user meets it."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
+
+from forked import ended, start
 
 SHORT = ("--lora", 2, "--steps", 6, "--length", 16, "--batch", 2, "--evaluate-sequences", 4, "--device", "cpu")
 
@@ -63,23 +62,19 @@ def test_text_and_out_must_be_given(headcount, folder):
 
 
 def test_a_real_kill_and_the_same_command_give_what_one_run_gives(folder, text, tmp_path):
-    def start(out):
+    def begin(out):
         settings = (*SHORT[:3], 12, *SHORT[4:], "--checkpoint-every", "2")
-        command = [sys.executable, "-m", "headcount", "sparsify", folder, "--text", text, "--out", str(out)]
-        return subprocess.Popen(
-            [*command, *map(str, settings)], env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        return start("sparsify", folder, "--text", text, "--out", out, *settings, cache=tmp_path / "cache")
 
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    assert start(whole).wait() == 0
-    first = start(parts)
+    assert ended(begin(whole)) == 0
+    first = begin(parts)
     while not (parts / "checkpoint.safetensors").exists():
-        assert first.poll() is None, "it ended before it could be killed"
+        assert first.is_alive(), "it ended before it could be killed"
         time.sleep(0.01)
-    first.send_signal(signal.SIGKILL)
-    first.wait()
-    assert start(parts).wait() == 0
+    first.kill()
+    assert ended(first) == -signal.SIGKILL
+    assert ended(begin(parts)) == 0
     for name in ("adapter_model.safetensors", "gates.safetensors", "training.csv", "README.md"):
         assert (parts / name).read_bytes() == (whole / name).read_bytes(), name
 

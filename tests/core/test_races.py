@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import headcount as hc
+from forked import ended, start
 from headcount.core.cache import Store
 from headcount.core.saving import Floats, Saved
 
@@ -21,15 +22,6 @@ RUNNERS, WRITERS, TIMES, SIZE = 4, 4, 25, 2000
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Studies
-
-
-def command(folder, out):
-    asked = ["--model", folder, "--task", "ioi", "-n", "8", "--out", str(out)]
-    return [sys.executable, "-m", "headcount", "run", "heads-kept", *asked]
-
-
-def environment(cache):
-    return {**os.environ, "HEADCOUNT_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
 
 
 def hidden(*places):
@@ -44,14 +36,10 @@ def files(place):
 def test_processes_that_start_the_same_study_at_once_leave_one_whole_result(folder, own_cache, tmp_path):
     """With nothing in the cache that they share, and into the same folder; against an undisturbed run elsewhere."""
     shared, out = tmp_path / "shared", tmp_path / "out"
-    started = [
-        subprocess.Popen(
-            command(folder, out), env=environment(shared), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        for _ in range(RUNNERS)
-    ]
-    ended = [(process.communicate(timeout=240)[1].decode(), process.returncode) for process in started]
-    assert [code for _, code in ended] == [0] * RUNNERS, "\n".join(said for said, _ in ended)
+    asked = ("run", "heads-kept", "--model", folder, "--task", "ioi", "-n", 8, "--out", out)
+    said = [tmp_path / f"said-{number}" for number in range(RUNNERS)]
+    started = [start(*asked, cache=shared, said=place) for place in said]
+    assert [ended(one) for one in started] == [0] * RUNNERS, "\n".join(place.read_text() for place in said)
 
     alone = tmp_path / "alone"
     hc.run("heads-kept", models=[folder], tasks=["ioi"], overrides={"n": 8}, out=alone, quiet=True)
@@ -130,7 +118,7 @@ def test_threads_that_write_one_key_at_once_all_get_a_whole_result_and_so_does_e
 WRITER = """
 import sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {places!r}
 from headcount.core.cache import Store
 from test_races import TIMES, Numbers
 
@@ -146,10 +134,10 @@ for _ in range(TIMES):
 
 def test_processes_that_write_one_key_at_once_all_get_a_whole_result(tmp_path):
     place, script = tmp_path / "steps", tmp_path / "writer.py"
-    script.write_text(WRITER.format(tests=str(Path(__file__).parent)))
+    script.write_text(WRITER.format(places=[str(place) for place in Path(__file__).parents[:2]]))
     writers = [
         subprocess.Popen(
-            [sys.executable, str(script), str(place)], env=environment(tmp_path), text=True,
+            [sys.executable, str(script), str(place)], env={**os.environ, "HEADCOUNT_CACHE": str(tmp_path)}, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )
         for _ in range(WRITERS)
@@ -159,8 +147,8 @@ def test_processes_that_write_one_key_at_once_all_get_a_whole_result(tmp_path):
     for writer in writers:
         writer.stdin.write("go\n")
         writer.stdin.flush()
-    ended = [(writer.communicate(timeout=120)[1], writer.returncode) for writer in writers]
-    assert [code for _, code in ended] == [0] * WRITERS, "\n".join(said for said, _ in ended)
+    left = [(writer.communicate(timeout=120)[1], writer.returncode) for writer in writers]
+    assert [code for _, code in left] == [0] * WRITERS, "\n".join(said for said, _ in left)
     assert Store(place).find("key", Numbers).is_whole
     assert [entry.label for entry in Store(place).entries()] == ["step"]
     assert hidden(tmp_path) == []

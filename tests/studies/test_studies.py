@@ -2,16 +2,14 @@
 
 import csv
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 import tomllib
 
 import pytest
 
 import headcount as hc
+from forked import ended, start
 from headcount.studies import STUDIES
 from headcount.studies.study import read_study
 
@@ -118,27 +116,22 @@ def test_a_damaged_result_is_computed_anew(folder, own_cache, tmp_path):
 def test_a_killed_run_goes_on_and_ends_in_the_same_bytes(folder, tmp_path):
     """kill -9 as soon as some jobs are finished, then the same command again, against an undisturbed run."""
 
-    def command(out):
+    def begin(place):
         names = ["--model", folder, "--task", "ioi", "--task", "ioi-long", "-n", "24"]
-        return [sys.executable, "-m", "headcount", "run", "heads-kept", *names, "--out", str(out)]
-
-    def environment(cache):
-        return {**os.environ, "HEADCOUNT_CACHE": str(cache)}
+        return start("run", "heads-kept", *names, "--out", place / "out", cache=place)
 
     broken, whole = tmp_path / "broken", tmp_path / "whole"
-    process = subprocess.Popen(command(broken / "out"), env=environment(broken), stdout=subprocess.PIPE)
+    process = begin(broken)
     jobs = broken / "steps"
-    while process.poll() is None and not (jobs.is_dir() and len(finished(jobs)) >= 3):
+    while process.is_alive() and not (jobs.is_dir() and len(finished(jobs)) >= 3):
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL, "the run ended before it could be killed"
+    process.kill()
+    assert ended(process) == -signal.SIGKILL, "the run ended before it could be killed"
     assert not (broken / "out" / "curves.csv").exists()
     done = finished(jobs)
     written = {job: (jobs / job).stat().st_mtime_ns for job in done}
 
-    for out in (broken, whole):
-        subprocess.run(command(out / "out"), env=environment(out), check=True, capture_output=True)
+    assert [ended(begin(place)) for place in (broken, whole)] == [0, 0]
     assert {job: (jobs / job).stat().st_mtime_ns for job in done} == written, "a finished job was computed again"
     assert (broken / "out" / "curves.csv").read_bytes() == (whole / "out" / "curves.csv").read_bytes()
 

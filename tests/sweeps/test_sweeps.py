@@ -107,6 +107,7 @@ def test_matched_chance_takes_as_many_heads_of_each_layer(model, scores):
 def test_grids():
     assert unit_grid("heads", 12, "all", 5) == list(range(13))
     assert unit_grid("heads", 12, [3, 3, 12], 5) == [0, 3, 12]
+    assert unit_grid("heads", 12, [], 5) == [0, 12]
     assert unit_grid("heads", 270, "linear", 4) == [0, 90, 180, 270]
     assert unit_grid("heads", 100, "quadratic", 6) == [0, 4, 16, 36, 64, 100]
     log = unit_grid("heads", 270, "log", 12)

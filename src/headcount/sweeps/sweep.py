@@ -146,8 +146,8 @@ def points_around(curve: Curve, threshold: float, precision: float, at_once: int
 
 
 def unit_grid(units: str, total: int, ks: Ks, points: int, shares: bool = True) -> list[int]:
-    """The numbers of units to measure, from 0 to all of them; of edges with MIB's shares."""
-    if not ks:
+    """The numbers of units to measure, from 0 to all of them; of edges with MIB's shares. Without any k, the ends."""
+    if ks is None:
         ks = "quadratic" if units == "heads" else "log"
     if not isinstance(ks, str):
         if wrong := [k for k in ks if not 0 <= k <= total]:

@@ -55,7 +55,7 @@ def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memo
         scoring = subject.step(f"{label} · {panel.method}", score_step, settings, runs, mean_length(task.train), **rest)
 
     def swept(order: str) -> Step[Curve]:
-        runs = points_to_measure(units, panel.ks, panel.points, order, panel.draws, mode) * len(task.test)
+        runs = points_to_measure(units, ks, panel.points, order, panel.draws, mode) * len(task.test)
         settings, each = told(SWEPT, ks=ks, **{mode: order}), mean_length(task.test)
         needs = (scoring,) if scoring is not None and order != "chance" else ()
         return subject.step(f"{label} · {order}", sweep_step, settings, runs, each, needs=needs, memory=sweep_bytes)

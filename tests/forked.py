@@ -1,0 +1,39 @@
+"""headcount in a process of its own, forked from the tests' so that torch need not be imported again; it can be killed
+like any other."""
+
+import multiprocessing
+import os
+import sys
+
+
+def start(*arguments, cache, said=os.devnull):
+    """Begin `headcount …` with a cache folder of its own; what it says goes to a file. Gives the process."""
+    import torch  # noqa: F401 so that the child finds them there
+    import transformers  # noqa: F401
+
+    words = ["headcount", *map(str, arguments)]
+    process = multiprocessing.get_context("fork").Process(target=_main, args=(words, str(cache), str(said)))
+    process.start()
+    return process
+
+
+def ended(process):
+    """Its exit code, once it has ended."""
+    process.join(240)
+    return process.exitcode
+
+
+def _main(words, cache, said):
+    os.environ["HEADCOUNT_CACHE"] = cache
+    with open(said, "w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
+    sys.argv = words
+    from headcount.cli import main
+
+    try:
+        main()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
