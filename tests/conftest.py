@@ -33,6 +33,14 @@ def own_cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def shared_cache(tmp_path_factory, monkeypatch):
+    """For tests that look at what a study leaves: steps that another of them has finished are not run again."""
+    folder = tmp_path_factory.getbasetemp() / "shared-cache"
+    monkeypatch.setenv("HEADCOUNT_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture
 def headcount(own_cache, monkeypatch, capsys):
     """Call the real entry point; gives (exit code, stdout, stderr)."""
 

@@ -19,7 +19,7 @@ from headcount.rank.gating import contrast_loss
 from headcount.rank.method import Request
 
 LONG = hc.QUICK  # a few seconds on the planted model
-PROMPTS = 16  # of the planted model's 64, which take four times as long
+PROMPTS = 8  # of the planted model's 64, which take eight times as long
 SHORT = Fit(seeds=2, updates=6, batch=4, patience=0)
 
 

@@ -36,7 +36,7 @@ def rows_of(path):
     return list(csv.DictReader(path.read_text().splitlines()))
 
 
-def test_the_folder_holds_curves_answers_heads_and_figures(model_folder, file, own_cache, tmp_path):
+def test_the_folder_holds_curves_answers_heads_and_figures(model_folder, file, shared_cache, tmp_path):
     run_masked(model_folder, file, tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     assert names >= {
@@ -61,7 +61,7 @@ def test_the_folder_holds_curves_answers_heads_and_figures(model_folder, file, o
     assert len(answers) == tests * (1 + 2 * (1 + 3 + 3))
 
 
-def test_it_finds_the_heads_that_copy_and_says_what_masking_them_does(model_folder, file, own_cache, tmp_path):
+def test_it_finds_the_heads_that_copy_and_says_what_masking_them_does(model_folder, file, shared_cache, tmp_path):
     result = run_masked(model_folder, file, tmp_path)
     cell = result.summary["cells"][0]
     assert set(cell["top_heads"][:2]) == {f"a{layer}.h{head}" for layer, head in COPYING}
@@ -73,7 +73,7 @@ def test_it_finds_the_heads_that_copy_and_says_what_masking_them_does(model_fold
 
 
 def test_with_nothing_wrong_to_learn_from_there_are_no_pushes_and_the_reason_is_said(
-    model_folder, file, own_cache, tmp_path
+    model_folder, file, shared_cache, tmp_path
 ):
     result = run_masked(model_folder, file, tmp_path)
     assert "0 wrong" in result.summary["cells"][0]["steering"]["reason"]
@@ -90,7 +90,7 @@ def test_everything_is_found_again_and_its_toml_runs(model_folder, file, own_cac
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "first" / name).read_bytes()
 
 
-def test_heads_can_be_ranked_by_copying_and_numbered_by_the_elbow(model_folder, file, own_cache, tmp_path):
+def test_heads_can_be_ranked_by_copying_and_numbered_by_the_elbow(model_folder, file, shared_cache, tmp_path):
     result = run_masked(model_folder, file, tmp_path, ["retrieval"], method="copy", ks="elbow")
     cell = result.summary["cells"][0]
     assert cell["method"] == "copy"
@@ -98,7 +98,7 @@ def test_heads_can_be_ranked_by_copying_and_numbered_by_the_elbow(model_folder, 
     assert cell["curves"]["absolute"]["accepted"] == [0]
 
 
-def test_entries_that_are_skipped_are_counted_in_the_result(model_folder, own_cache, tmp_path):
+def test_entries_that_are_skipped_are_counted_in_the_result(model_folder, shared_cache, tmp_path):
     odd = records()
     odd[0]["generated"][0]["cognitive_skill"] = "Induction"
     del odd[1]["generated"][0]["answer"]
@@ -121,7 +121,7 @@ def test_a_metric_that_cannot_be_computed_is_named_and_the_figure_shows_another(
     assert any(note.startswith("similarity is missing:") for note in result.summary["notes"])
 
 
-def test_comet_is_asked_once_for_all_answers(model_folder, file, own_cache, tmp_path, monkeypatch):
+def test_comet_is_asked_once_for_all_answers(model_folder, file, shared_cache, tmp_path, monkeypatch):
     from headcount.studies.masked_heads import comet as masked_comet
 
     calls = []
@@ -145,7 +145,7 @@ def test_comet_is_asked_once_for_all_answers(model_folder, file, own_cache, tmp_
     assert len(calls) == 1, "scores are kept"
 
 
-def test_without_comet_the_reason_is_said(model_folder, file, own_cache, tmp_path, monkeypatch):
+def test_without_comet_the_reason_is_said(model_folder, file, shared_cache, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("HEADCOUNT_COMET", raising=False)
     result = run_masked(model_folder, file, tmp_path / "out", ["retrieval"], comet="")
@@ -204,6 +204,6 @@ def test_a_file_with_one_function_is_refused_before_a_model_is_loaded(tmp_path):
         hc.run("masked-heads", tasks=["retrieval"], out=tmp_path, overrides={"questions": str(path)})
 
 
-def test_too_many_heads_for_the_model_are_refused_before_work_begins(model_folder, file, own_cache, tmp_path):
+def test_too_many_heads_for_the_model_are_refused_before_work_begins(model_folder, file, shared_cache, tmp_path):
     with pytest.raises(hc.HeadcountError, match="top 5 of 8 heads set aside, 3 are left"):
         run_masked(model_folder, file, tmp_path, ks=[5])

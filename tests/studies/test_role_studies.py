@@ -13,7 +13,7 @@ def run_roles(folder, out, tasks=("syntax", "math"), **arguments):
     return hc.run("head-roles", models=[folder], tasks=tasks, out=out, overrides=FEW, **arguments)
 
 
-def test_head_roles_leaves_curves_roles_and_a_figure(folder, own_cache, tmp_path):
+def test_head_roles_leaves_curves_roles_and_a_figure(folder, shared_cache, tmp_path):
     result = run_roles(folder, tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     assert names >= {"curves.csv", "roles.csv", "roles", "summary.json", "study.toml", "provenance.json", "figure.png"}
@@ -28,7 +28,7 @@ def test_head_roles_leaves_curves_roles_and_a_figure(folder, own_cache, tmp_path
     assert [curve.order for curve in result.curves[:4]] == ["facilitation", "irrelevance", "interference", "chance"]
 
 
-def test_head_roles_says_what_it_found(folder, own_cache, tmp_path):
+def test_head_roles_says_what_it_found(folder, shared_cache, tmp_path):
     cell = run_roles(folder, tmp_path, tasks=["syntax"]).summary["cells"][0]
     assert (cell["task"], cell["heads"], cell["seeds"], cell["test_examples"]) == ("syntax", 12, 2, 6)
     assert set(cell["shares"]["irrelevance"]) == {"mean", "always", "any"}
@@ -78,7 +78,7 @@ def test_any_number_of_models_are_columns(folder, own_cache, tmp_path):
     assert result.computed == 5, "the same weights are fitted once, whatever they are called"
 
 
-def test_roles_of_pairs(folder, own_cache, tmp_path):
+def test_roles_of_pairs(folder, shared_cache, tmp_path):
     result = run_roles(folder, tmp_path, tasks=["ioi"])
     assert result.curves[0].metric == "log_prob_change"
 

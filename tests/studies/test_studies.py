@@ -21,7 +21,7 @@ def run(folder, out, **arguments):
 
 
 @pytest.fixture
-def result(folder, own_cache, tmp_path):
+def result(folder, shared_cache, tmp_path):
     return run(folder, tmp_path / "out")
 
 
