@@ -4,10 +4,8 @@ And `register_…`, by which a program adds the same without a package, takes al
 import inspect
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tomllib
 from dataclasses import MISSING, fields
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -25,7 +23,7 @@ GROUPS = ("methods", "tasks", "families", "studies", "exports")
 
 
 def declare(place, name, entry_points):
-    """What pip writes beside an installed package; without pip, as its build backend may not be here."""
+    """What pip writes beside an installed package, for packages that are not there."""
     facts = place / f"{name}-0.1.dist-info"
     facts.mkdir(parents=True)
     (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 0.1\n")
@@ -37,13 +35,10 @@ def declare(place, name, entry_points):
 
 @pytest.fixture(scope="session")
 def plugin(tmp_path_factory):
-    """The folder into which the example is installed."""
+    """The folder into which pip has installed the example."""
     place = tmp_path_factory.mktemp("site")
-    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())
-    for package in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
-        source = EXAMPLE / package
-        shutil.copytree(source, place / source.name, ignore=shutil.ignore_patterns("__pycache__"))
-    declare(place, "headcount_extras", project["project"]["entry-points"])
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target", place]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, EXAMPLE], check=True, stdin=subprocess.DEVNULL)
     return place
 
 
