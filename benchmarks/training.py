@@ -1,7 +1,7 @@
 """What a step of sparse post-training costs, beside a step of plain LoRA on the same batch."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -36,7 +36,7 @@ class TrainingBench:
 
     @cached_property
     def _plain(self) -> Callable[[], None]:
-        trainee = make_trainee(self.load(), replace(RECIPE, control=True))
+        trainee = make_trainee(self.load(), RECIPE.changed(control=True))
         optimizer = torch.optim.AdamW(list(trainee.parameters.values()), lr=1e-4)
 
         def step() -> None:
@@ -74,5 +74,5 @@ def smollm2_training() -> TrainingBench:
 
 def jobs_of(bench: TrainingBench) -> Iterator[tuple[str, str, str, float, Callable[[], object]]]:
     yield "step", "a step of sparse post-training, with its dense forward, KL and tail", "2", 1, bench.step_of(RECIPE)
-    control = replace(RECIPE, control=True)
+    control = RECIPE.changed(control=True)
     yield "control", "a step of its dense control, with the same", "–", 1, bench.step_of(control)
