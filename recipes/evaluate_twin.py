@@ -36,7 +36,7 @@ def main() -> None:
     dense, twin = hc.load(given.base), hc.load(given.twin)
     recipe = hc.Recipe(length=given.length)
     if given.whole:
-        recipe = replace(recipe, held_out=ALMOST_ALL)
+        recipe = recipe.changed(held_out=ALMOST_ALL)
     held_out = read_text(dense, given.text, recipe).held_out
     found = evaluate(twin, gates_of(twin), dense.logits, held_out, 4, given.sequences)
     for name, value in found.rows():
