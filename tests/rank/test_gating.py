@@ -15,7 +15,6 @@ from headcount.rank import gate_fit
 from headcount.rank.checkpoint import Checkpoint
 from headcount.rank.fit import Fit
 from headcount.rank.gate_fit import Fitter, Objective, Stage, minibatch
-from headcount.rank.gating import contrast_loss
 from headcount.rank.method import Request
 
 LONG = hc.QUICK  # a few seconds on the planted model
@@ -327,63 +326,3 @@ def test_the_scoring_method_is_facilitation_minus_interference(planted, planted_
 def test_the_scoring_method_knows_one_metric(planted, planted_task):
     with pytest.raises(hc.HeadcountError, match="knows the metric log_prob_per_token alone"):
         hc.score(planted, planted_task, "gating", metric="accuracy")
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Retain one task, forget another
-
-
-def two_tasks(model):
-    """Prompts of two kinds, each with the token that the model itself says behind it."""
-
-    def answered(seed):
-        made = []
-        for index in range(8):
-            ids = prompts(1, 9, seed=seed * 100 + index)
-            made.append(hc.Completion(tuple(ids[0].tolist()), (int(model.logits(ids)[0, -1].argmax()),)))
-        return tuple(made)
-
-    with torch.no_grad():
-        return (hc.Task(name, name, "log_prob", answered(seed), answered(seed)) for name, seed in (("r", 1), ("f", 2)))
-
-
-def test_forgetting_ends_at_the_floor_and_retaining_does_not():
-    log_probs = torch.tensor([[-1.0, -2.0], [-1.0, -9.0]], requires_grad=True)
-    loss = contrast_loss(log_probs)
-    loss.sum().backward()
-    assert loss.tolist() == [1.0 - 1.0, 1.0 - 5.0]
-    assert log_probs.grad.tolist() == [[-1, 1], [-1, 0]]
-
-
-def test_contrastive_gates_keep_one_task_and_forget_another():
-    model = tiny("gpt2")
-    retain, forget = two_tasks(model)
-    fit = Fit(seeds=2, updates=60, batch=8, free_rate=(0.5, 0.1), patience=0)
-    found = hc.fit_contrast(model, retain, forget, fit)
-    before, after = (found.retained[i] - found.forgotten[i] for i in (0, 1))
-    assert after > before + 0.2
-    kept, shut = (hc.fit_contrast(model, retain, forget, fit, pull=pull).gates.mean() for pull in (2.0, -2.0))
-    assert kept > 0.7 > 0.3 > shut
-
-
-def test_a_killed_contrast_is_not_gone_on_from_with_the_other_sign(tmp_path, monkeypatch):
-    monkeypatch.setattr(gate_fit, "SAVE_EVERY", 0.0)
-    model, file = tiny("gpt2"), tmp_path / "fit.safetensors"
-    retain, forget = two_tasks(model)
-
-    def kill(words):
-        raise StopError
-
-    with pytest.raises(StopError):
-        hc.fit_contrast(model, retain, forget, SHORT, pull=0.1, checkpoint=file, note=kill, advance=lambda n: None)
-    other = hc.fit_contrast(model, retain, forget, SHORT, pull=-0.1, checkpoint=file)
-    assert np.array_equal(other.gates, hc.fit_contrast(model, retain, forget, SHORT, pull=-0.1).gates)
-
-
-def test_contrastive_gates_are_saved_and_loaded(tmp_path):
-    model = tiny("gpt2")
-    found = hc.fit_contrast(model, *two_tasks(model), SHORT)
-    again = hc.ContrastGates.load(found.save(tmp_path))
-    assert np.array_equal(again.gates, found.gates)
-    assert again.provenance == found.provenance
-    assert again.scores().samples == "seeds"

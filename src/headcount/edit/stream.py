@@ -203,7 +203,8 @@ class _Stream:
             change = change[:, :, heads]
         rows = self.more[self.row[first + heads[0]] : self.row[first + heads[-1]] + 1]
         wrote = rows if isinstance(tokens, slice) else rows[:, :, tokens]
-        write_heads(self.model, self.wiring, index, change.flatten(0, 1), heads, wrote.flatten(1, 2))
+        into = wrote.view(len(heads), -1, self.wiring.width)  # never a copy, which nobody would see
+        write_heads(self.model, self.wiring, index, change.flatten(0, 1), heads, into)
         if wrote is not rows:
             rows.zero_()  # Nobody keeps it elsewhere, but everybody adds it, times zero.
             rows[:, :, tokens] = wrote
