@@ -10,7 +10,7 @@ SMALLER = {
     "n=200": "n=8",
     'keep="top")': 'keep="top", points=6, precision=0.2)',
     'hc.task("syntax", model), hc.QUICK': 'hc.task("syntax", model, n=4), hc.QUICK.changed(updates=1)',
-    "hc.questions()": "hc.questions().limited(2)",
+    "hc.questions()": "hc.questions().limited(1)",
     "said.tokens[0])": "said.tokens[0], seeds=1, shuffles=1)",
     "hc.sweep(model, task, edges)": "hc.sweep(model, task, edges, points=4, precision=0.2)",
 }

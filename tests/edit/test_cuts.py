@@ -1,6 +1,7 @@
 """Cuts against the reference numbers, against brute force, and what they leave behind (nothing)."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,7 @@ def test_measuring_in_batches_equals_one_prompt_at_a_time(family, fill, position
     filler = Filler.prepare(model, fill, examples=made, reference=reference, seed=3)
     values = HeadMeter(model, made, filler, positions=positions, max_tokens=40).measure(keeps)["logit_diff"]
 
+    @cache
     def fill_of(pair):
         index, length = made.index(pair), len(pair.clean)
         if fill == "zero":

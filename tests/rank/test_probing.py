@@ -8,7 +8,7 @@ import headcount as hc
 from families import prompts, tiny
 from headcount.edit import head_name, head_values
 from headcount.meters.answers import Answers, ask
-from headcount.rank.probes.by_head import beyond_chance, fit_by_head
+from headcount.rank.probes.by_head import areas, beyond_chance, fit_by_head
 from headcount.rank.probes.copying import copy_scores, retrieval_scores
 from headcount.rank.probes.joint import JointClassifier, ProbeFit, features, fit_joint
 from headcount.rank.probes.probe import Probe, elbow, probe_heads
@@ -168,10 +168,10 @@ def test_a_probe_by_head_scores_a_function_it_knows_and_not_one_it_does_not():
     labels = np.arange(300) % 3
     values = torch.randn(300, 1, 2, 4, generator=rng)
     values[:, 0, 0, 1] += torch.from_numpy(labels == 1) * 3.0
-    found = fit_by_head(values[:150], labels[:150], values[150:], labels[150:], 3)
-    assert found.scores[1, 0, 0] > 0.45
-    assert abs(found.scores[1, 0, 1]) < 0.15
-    assert abs(found.scores[0, 0, 0] - found.scores[2, 0, 0]) < 0.2
+    scores = areas(fit_by_head(values[:150], labels[:150], values[150:]), labels[150:])
+    assert scores[1, 0, 0] > 0.45
+    assert abs(scores[1, 0, 1]) < 0.15
+    assert abs(scores[0, 0, 0] - scores[2, 0, 0]) < 0.2
 
 
 # Copying

@@ -6,7 +6,6 @@ classifier reads beside the head, is left out here: with it every head of a laye
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,27 +19,27 @@ PENALTY = 0.01
 """scikit-learn's C, on values scaled to unit variance: strong, as there are about as many dimensions as questions."""
 
 
-class HeadProbes(NamedTuple):
-    scores: Floats  # [function, layer, head], area under the ROC curve minus one half
-    guesses: Ints  # [question, layer, head], the function that the head's probe names for each held-out question
-
-
-def fit_by_head(values: Tensor, labels: Ints, held_out: Tensor, held_labels: Ints, classes: int) -> HeadProbes:
-    """Probes fitted on `values` [question, layer, head, head size] and judged on `held_out`."""
-    logistic, scaler, roc_auc = require_sklearn()
-    shape = values.shape[1:3]
-    scores, guesses = np.zeros((classes, *shape)), np.zeros((len(held_labels), *shape), dtype=np.int64)
-    for layer, head in np.ndindex(*shape):
+def fit_by_head(values: Tensor, labels: Ints, held_out: Tensor) -> Floats:
+    """Probes fitted on `values` [question, layer, head, head size]; what each says of `held_out`, [question, layer,
+    head, function]: its guess is the function of the largest number. Labels are 0, 1, … without a gap."""
+    logistic, scaler, _ = require_sklearn()
+    told = np.zeros((len(held_out), *values.shape[1:3], len(np.unique(labels))))
+    for layer, head in np.ndindex(*values.shape[1:3]):
         own, held = values[:, layer, head].numpy(), held_out[:, layer, head].numpy()
         scale = scaler().fit(own)
         probe = logistic(C=PENALTY, max_iter=200, tol=1e-3).fit(scale.transform(own), labels)
-        told = probe.decision_function(scale.transform(held))
-        if told.ndim == 1:  # two functions have one boundary
-            told = np.stack([-told, told], axis=1)
-        for column, function in enumerate(probe.classes_):
-            scores[function, layer, head] = roc_auc(held_labels == function, told[:, column]) - 0.5
-        guesses[:, layer, head] = probe.classes_[told.argmax(1)]
-    return HeadProbes(scores, guesses)
+        sides = probe.decision_function(scale.transform(held))
+        # Two functions have one boundary.
+        told[:, layer, head] = np.stack([-sides, sides], axis=1) if sides.ndim == 1 else sides
+    return told
+
+
+def areas(told: Floats, labels: Ints) -> Floats:
+    """Area under the ROC curve minus one half, [function, layer, head]."""
+    roc_auc, scores = require_sklearn()[2], np.zeros((told.shape[3], *told.shape[1:3]))
+    for function, layer, head in np.ndindex(scores.shape):
+        scores[function, layer, head] = roc_auc(labels == function, told[:, layer, head, function]) - 0.5
+    return scores
 
 
 def beyond_chance(guesses: Ints, labels: Ints) -> Floats:

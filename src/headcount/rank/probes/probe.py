@@ -23,7 +23,7 @@ from ...tasks.questions import QuestionSet
 from ...tasks.questions.prompts import question_prompts
 from ..comparison import jaccard, seed_agreement, spearman
 from ..scores import HeadScores
-from .by_head import HeadProbes, beyond_chance, fit_by_head
+from .by_head import areas, beyond_chance, fit_by_head
 from .fit import ProbeFit
 from .joint import JointClassifier, features, fit_joint
 from .values import answer_values
@@ -131,11 +131,11 @@ def probe_heads(
         functions=functions,
         choose=choose,
         importance=np.stack([data.importance(classifier) for classifier in fits]),
-        by_head=by_head.scores,
+        by_head=areas(by_head, held_labels),
         joint_accuracy=np.array([float((data.guesses(classifier) == held_labels).mean()) for classifier in fits]),
         joint_control=np.stack([m.excess(m.guesses(m.joint(seed * 1000 + n))) for n, m in enumerate(mixed)]),
-        head_accuracy=(by_head.guesses == held_labels[:, None, None]).mean(0),
-        head_control=np.stack([shuffled.excess(shuffled.by_head().guesses) for shuffled in mixed]),
+        head_accuracy=(by_head.argmax(-1) == held_labels[:, None, None]).mean(0),
+        head_control=np.stack([shuffled.excess(shuffled.by_head().argmax(-1)) for shuffled in mixed]),
         chance=float(np.bincount(held_labels).max() / len(held_labels)),
         skipped={reason: count for reason, count in left_out.items() if count},
         provenance={"fit": fit.facts(), "seeds": seeds, "shuffles": shuffles, "seed": seed, "choose": choose, "k": k},
@@ -186,8 +186,8 @@ class _Split:
         means = [found[self.held_labels == c].mean(0).double().numpy() for c in range(self.classes)]
         return np.stack(means).reshape(-1, *self.values.shape[1:3])
 
-    def by_head(self) -> HeadProbes:
-        return fit_by_head(self.values, self.labels.numpy(), self.held, self.held_labels.numpy(), self.classes)
+    def by_head(self) -> Floats:
+        return fit_by_head(self.values, self.labels.numpy(), self.held)
 
     def excess(self, guesses: NDArray[np.int64]) -> Floats:
         """Accuracy beyond chance, template by template."""
