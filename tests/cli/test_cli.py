@@ -294,7 +294,7 @@ def test_head_roles_prints_shares_and_what_the_curves_do(headcount, folder, tmp_
 def test_questions_shows_some_of_a_function_with_their_answers(headcount):
     code, out, _ = headcount("questions", "Math Calculation", "-n", 2)
     assert code == 0
-    assert out.startswith("math-calculation: 162 questions")
+    assert out.startswith("math-calculation: 165 questions")
     assert out.count("-> ") == 2
 
 
