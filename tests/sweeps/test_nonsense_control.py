@@ -62,11 +62,11 @@ def test_what_was_not_measured_alike_is_refused():
 def test_a_ranking_learned_on_nonsense_explains_little_of_its_test_prompts(model, units):
     """`tiny`, ioi, as many units as the real task needs."""
     method = "attribution-ig" if units == "heads" else "eap-ig"
-    real = hc.task("ioi", model, n=60)
-    found = hc.sweep(model, real, hc.score(model, real, method), points=8, precision=0.2)
+    real = hc.task("ioi", model, n=40)
+    found = hc.sweep(model, real, hc.score(model, real, method, steps=3), points=4, precision=0.5)
     k = found.units_needed(0.9).value
     nonsense = hc.nonsense(real)
-    scores = hc.score(model, nonsense, method)
+    scores = hc.score(model, nonsense, method, steps=3)
     value = hc.control(found, hc.sweep(model, nonsense, scores, ks=[k], threshold=0), k).value
     assert abs(value) < 0.2
 
