@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from ..core.errors import HeadcountError
 from ..core.words import SplitBy
@@ -16,6 +16,7 @@ WORDS = Path(__file__).parent / "words"
 """The words of the built-in tasks, a TOML each."""
 
 P = TypeVar("P")
+Texts = Sequence[str]
 Prompt = str | Sequence[int]
 """Text, or token ids where the cut between prompt and answer falls inside what text can say."""
 
@@ -230,13 +231,13 @@ def in_two(texts: Sequence[str], rng: random.Random) -> tuple[list[str], list[st
     return shuffled[::2], shuffled[1::2]
 
 
-def wordings(kinds: Sequence[Sequence[str]], split: SplitBy, rng: random.Random) -> tuple[list[Any], list[Any]]:
+def wordings(kinds: Sequence[Texts], split: SplitBy, rng: random.Random) -> tuple[Sequence[Texts], Sequence[Texts]]:
     """Templates, and kinds of words that fill them, for train and for test: all of them for both, or each kind cut in
     two."""
     if split == "words":
-        return list(kinds), list(kinds)
-    train, test = zip(*(in_two(kind, rng) for kind in kinds), strict=True)
-    return list(train), list(test)
+        return kinds, kinds
+    cut = [in_two(kind, rng) for kind in kinds]
+    return [train for train, _ in cut], [test for _, test in cut]
 
 
 def lettered(question: str, options: Sequence[str]) -> str:
