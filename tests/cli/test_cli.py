@@ -51,6 +51,15 @@ def test_tasks_list_and_show(headcount, folder):
     assert code == 0
     assert out.count("clean  ") == out.count("answer  ") == 2
     assert "%" in out
+    by_templates, made_up = (
+        headcount("tasks", "show", *asked, "--model", folder, "-n", 2)[1]
+        for asked in (["ioi", "--split", "templates"], ["nonsense:ioi"])
+    )
+    assert by_templates.count("clean  ") == made_up.count("clean  ") == 2
+    assert by_templates != out
+    assert [line for line in made_up.splitlines() if line.startswith("clean")] == [
+        line for line in out.splitlines() if line.startswith("clean")
+    ]
 
 
 def test_check_prints_a_verdict_a_line(headcount, folder):
