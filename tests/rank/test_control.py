@@ -71,7 +71,7 @@ def simulated(rng: np.random.Generator, counts=BALANCED, leak=0.0, width=12):
 @pytest.mark.parametrize("counts", [BALANCED, UNBALANCED], ids=["as many of each", "more of some"])
 def test_false_alarms_are_no_more_frequent_than_it_says(monkeypatch, counts):
     monkeypatch.setattr(control, "RENAMINGS", 1_000)
-    rng, runs = np.random.default_rng(1), 300
+    rng, runs = np.random.default_rng(1), 200
     found = [simulated(rng, counts) for _ in range(runs)]
     chances = np.array([judge(tables).by_chance for tables, _ in found])
     for level in (0.2, 0.05, 0.01):
