@@ -44,6 +44,7 @@ from .studies import register_study as register_study
 from .studies.plot import plot as plot
 from .studies.runner import StudyResult as StudyResult
 from .studies.runner import run as run
+from .sweeps.control import control as control
 from .sweeps.curve import Curve as Curve
 from .sweeps.masking import MaskedAnswers as MaskedAnswers
 from .sweeps.masking import mask_answers as mask_answers
@@ -60,6 +61,7 @@ from .tasks import task as task
 from .tasks.examples import Completion as Completion
 from .tasks.examples import Pair as Pair
 from .tasks.examples import Task as Task
+from .tasks.nonsense import nonsense as nonsense
 from .tasks.questions import Question as Question
 from .tasks.questions import QuestionSet as QuestionSet
 from .tasks.questions import questions as questions

@@ -51,6 +51,15 @@ def test_tasks_list_and_show(headcount, folder):
     assert code == 0
     assert out.count("clean  ") == out.count("answer  ") == 2
     assert "%" in out
+    by_templates, made_up = (
+        headcount("tasks", "show", *asked, "--model", folder, "-n", 2)[1]
+        for asked in (["ioi", "--split", "templates"], ["nonsense:ioi"])
+    )
+    assert by_templates.count("clean  ") == made_up.count("clean  ") == 2
+    assert by_templates != out
+    assert [line for line in made_up.splitlines() if line.startswith("clean")] == [
+        line for line in out.splitlines() if line.startswith("clean")
+    ]
 
 
 def test_check_prints_a_verdict_a_line(headcount, folder):
@@ -294,7 +303,7 @@ def test_head_roles_prints_shares_and_what_the_curves_do(headcount, folder, tmp_
 def test_questions_shows_some_of_a_function_with_their_answers(headcount):
     code, out, _ = headcount("questions", "Math Calculation", "-n", 2)
     assert code == 0
-    assert out.startswith("math-calculation: 162 questions")
+    assert out.startswith("math-calculation: 165 questions")
     assert out.count("-> ") == 2
 
 

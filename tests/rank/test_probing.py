@@ -8,7 +8,7 @@ import headcount as hc
 from families import prompts, tiny
 from headcount.edit import head_name, head_values
 from headcount.meters.answers import Answers, ask
-from headcount.rank.probes.by_head import areas, beyond_chance, fit_by_head
+from headcount.rank.probes.by_head import areas, fit_by_head
 from headcount.rank.probes.copying import copy_scores, retrieval_scores
 from headcount.rank.probes.joint import JointClassifier, ProbeFit, features, fit_joint
 from headcount.rank.probes.probe import Probe, elbow, probe_heads
@@ -134,9 +134,9 @@ def test_the_same_seed_gives_the_same_fit_and_leaves_the_callers_random_numbers_
 
 
 def test_shuffled_labels_are_at_chance_and_then_nothing_is_said(probe):
-    assert abs(probe.joint_control.mean()) < 0.15
-    assert abs(probe.head_control.mean()) < 0.05
-    assert probe.head_control.shape == (6, 2), "a number a shuffle and template"
+    assert abs(probe.controls()["mean probe of a head"].excess) < 0.15
+    assert probe.head_control.shape == (6, 2, 2), "a table of guesses a shuffle"
+    np.testing.assert_allclose(probe.head_control.sum((1, 2)), len(planted_questions().validation))
     assert probe.control_words() == []
     assert probe.head_accuracy.max() == 1
 
@@ -144,23 +144,11 @@ def test_shuffled_labels_are_at_chance_and_then_nothing_is_said(probe):
 def test_a_control_that_is_not_at_chance_is_said_in_words(probe):
     from dataclasses import replace
 
-    leaking = replace(probe, joint_control=np.array([[0.31, 0.28], [0.3, 0.29]]))
+    leaking = replace(probe, joint_control=np.stack([np.full((8, 8), 3) + 12 * np.eye(8)] * 2))
     (sentence,) = leaking.control_words()
     assert "joint probe" in sentence
-    assert "+29.5%" in sentence
+    assert "+29.2%" in sentence
     assert "should not be trusted" in sentence
-
-
-def test_beyond_chance_is_accuracy_minus_that_of_the_same_guesses_on_shuffled_questions():
-    rng = np.random.default_rng(0)
-    guesses, labels = rng.integers(0, 3, 50), np.array([0] * 30 + [1] * 20)
-    shuffled = [(rng.permutation(guesses) == labels).mean() for _ in range(4000)]
-    assert beyond_chance(guesses, labels).mean() == pytest.approx(
-        (guesses == labels).mean() - np.mean(shuffled), abs=0.01
-    )
-    both = np.stack([guesses, guesses[::-1]], axis=1)
-    one, other = beyond_chance(guesses, labels), beyond_chance(guesses[::-1].copy(), labels)
-    np.testing.assert_allclose(beyond_chance(both, labels), (one + other) / 2)
 
 
 def test_a_probe_by_head_scores_a_function_it_knows_and_not_one_it_does_not():

@@ -6,6 +6,7 @@ import typer
 
 from .. import __version__
 from ..core.progress import waiting
+from ..core.words import SPLITS_BY
 
 if TYPE_CHECKING:
     from ..models import Model
@@ -23,6 +24,9 @@ comet_app = _group("comet", "COMET, which compares answers, in an environment of
 tasks_app = _group("tasks", "List tasks and look at their examples.")
 cache_app = _group("cache", "Finished steps, which later runs find again.")
 run_app = _group("run", "Run a study and draw its figure: one of these, or a TOML file of your own.")
+SplitOption = Annotated[
+    str, typer.Option(metavar="|".join(SPLITS_BY), help="What train and test do not share, of built-in pairs.")
+]
 ModelArgument = Annotated[str, typer.Argument(help="A named model (smollm2, tiny, …), a local folder, or a hub id.")]
 
 

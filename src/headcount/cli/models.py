@@ -12,12 +12,12 @@ import typer
 from ..core.errors import HeadcountError
 from ..core.files import writable_folder
 from ..core.progress import progress_bar
-from ..core.words import Readers, ScoreOrder
+from ..core.words import Readers, ScoreOrder, SplitBy
 from ..rank.fit import QUICK
 from ..sparse.recipe import Recipe
 from ..tasks import task as make_task
 from ..view.tables import print_comparison, print_evaluation, print_table
-from .app import ModelArgument, app, load_model
+from .app import ModelArgument, SplitOption, app, load_model
 from .options import given, options_of, own_options, with_options
 
 TEXT_HELP = "Files (.txt, .jsonl), a folder, or a dataset's name; may be given again."
@@ -33,13 +33,15 @@ def score(
     n: Annotated[int, typer.Option("-n", help="Examples, half of which are scored on.")] = 200,
     seed: Annotated[int, typer.Option(help="Of the task and of fits.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and updates, for gating.")] = False,
+    split: SplitOption = "words",
 ) -> None:
     """Score every head on a task and save the scores, to be compared or swept later."""
     from ..rank.score import score as make_scores
 
     writable_folder(out)
     loaded, fit = load_model(model), QUICK if quick else None
-    made = make_scores(loaded, make_task(task, loaded, n=n, seed=seed), method, fill=fill, seed=seed, fit=fit)
+    asked = make_task(task, loaded, n=n, seed=seed, split=cast(SplitBy, split))
+    made = make_scores(loaded, asked, method, fill=fill, seed=seed, fit=fit)
     made.save(out)
     print(f"Scores of {method} on {task} are in {out}. First by size: {', '.join(made.top(5))}.")
 

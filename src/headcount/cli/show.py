@@ -1,12 +1,13 @@
 """Commands that show what there is: methods, tasks, questions; and the setup of COMET."""
 
 import json
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from ..core.errors import HeadcountError
 from ..core.progress import waiting
+from ..core.words import SplitBy
 from ..rank import METHODS
 from ..sparse.recipe import Recipe
 from ..studies import STUDIES
@@ -14,7 +15,7 @@ from ..studies.study import study_schema
 from ..tasks import known_tasks
 from ..tasks import task as make_task
 from ..view.tables import print_table
-from .app import app, comet_app, load_model, tasks_app
+from .app import SplitOption, app, comet_app, load_model, tasks_app
 
 MODEL_HELP = "Whose tokenizer makes the prompts, and whose answers are shown."
 PYTHON_HELP = "The Python to make it with: 3.10, 3.11 or 3.12. By default headcount's own."
@@ -40,6 +41,7 @@ def show_task(
     model: Annotated[str, typer.Option(help=MODEL_HELP)] = "smollm2",
     n: Annotated[int, typer.Option("-n", help="How many examples.")] = 3,
     seed: Annotated[int, typer.Option(help="Of the examples.")] = 0,
+    split: SplitOption = "words",
 ) -> None:
     """Print examples of a task with the model's own answer probabilities."""
     from ..tasks.show import describe_examples
@@ -47,7 +49,7 @@ def show_task(
     if n < 1:
         raise HeadcountError(f"-n must be at least 1; this is {n}.")
     loaded = load_model(model)
-    made = make_task(task, loaded, n=max(2 * n, 2), seed=seed)
+    made = make_task(task, loaded, n=max(2 * n, 2), seed=seed, split=cast(SplitBy, split))
     for block in describe_examples(loaded, made.test[:n]):
         print(block, end="\n\n")
 

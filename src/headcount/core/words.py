@@ -21,6 +21,8 @@ WrittenPositions = Literal["generated", "all"]
 Readers = Literal["kv-heads", "query-heads"]
 """Who reads keys and values: the model's KV heads, or every query head as if it had its own (as MIB counts)."""
 Grid = Literal["log", "linear", "quadratic", "all"]
+SplitBy = Literal["words", "templates"]
+"""What train and test of a task do not share: its words alone, or its templates and all that fills them too."""
 GateBase = Literal["plus", "ones"]  # the gates in which heads are ablated by role: G+ of the same fit, or all ones
 GateForm = Literal["logit", "log-prob"]
 GateGradient = Literal["expected", "relaxed"]
@@ -33,6 +35,7 @@ SCORE_ORDERS: tuple[ScoreOrder, ...] = get_args(ScoreOrder)
 CHANCE_ORDERS: tuple[ChanceOrder, ...] = get_args(ChanceOrder)
 ORDERS: tuple[str, ...] = (*SCORE_ORDERS, *CHANCE_ORDERS)
 POSITIONS: tuple[Positions, ...] = get_args(Positions)
+SPLITS_BY: tuple[SplitBy, ...] = get_args(SplitBy)
 READERS: tuple[Readers, ...] = get_args(Readers)
 GRIDS: tuple[Grid, ...] = get_args(Grid)
 

@@ -1,6 +1,6 @@
 """Scores of all heads or of all edges, and where they come from."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -57,6 +57,13 @@ class HeadScores(Saved, Tabled):
     def top(self, k: int, by: ScoreOrder = "absolute") -> tuple[str, ...]:
         """Names of the first k heads of an order."""
         return tuple(head_name(head) for head in self.order(by)[:k])
+
+    def shuffled(self, seed: int = 0) -> "HeadScores":
+        """The same numbers dealt out to the heads at random: a control that knows how scores are spread, and nothing of
+        the heads."""
+        places = np.random.default_rng(seed).permutation(self.size)
+        mixed = self.by_pair.reshape(-1, self.size)[:, places].reshape(self.by_pair.shape)
+        return replace(self, method=f"shuffled {self.method}", by_pair=mixed)
 
     def rows(self) -> list[Row]:
         """A row a head."""
@@ -118,6 +125,12 @@ class EdgeScores(Saved, Tabled):
         for edge in self.order(by)[:k]:
             keep[edge] = True
         return Circuit(self.model, self.task, self.graph, self.width, keep, self.values)
+
+    def shuffled(self, seed: int = 0) -> "EdgeScores":
+        """The same numbers dealt out to the edges at random."""
+        mixed = self.values.copy()
+        mixed[self.graph.real] = np.random.default_rng(seed).permutation(self.values[self.graph.real])
+        return replace(self, method=f"shuffled {self.method}", values=mixed)
 
     def rows(self) -> list[Row]:
         """A row an edge."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol, Self
 from pydantic import AfterValidator, Field
 
 from ..core.settings import Listed, Settings, check
+from ..core.words import SplitBy
 
 if TYPE_CHECKING:
     from ..models import Model
@@ -45,6 +46,8 @@ class Panel(Settings):
     """Examples, in all splits together."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Of the examples and of everything random."""
+    split: SplitBy = "words"
+    """What train and test do not share: words of answers, or, of built-in pairs, templates and all that fills them."""
 
     def __init__(self, **values: object) -> None:
         listed = {key: values[key] for key in self.ONCE if isinstance(values.get(key), list | tuple)}
@@ -63,5 +66,5 @@ class Panel(Settings):
 
         from ..tasks import task as make_task
 
-        made = make_task(self.task, model, n=self.n, seed=self.seed)
+        made = make_task(self.task, model, n=self.n, seed=self.seed, split=self.split)
         return replace(made, title=self.title or made.title, metric=self.metric or made.metric)

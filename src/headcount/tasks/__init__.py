@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from ..core.errors import HeadcountError, did_you_mean, require_seed
+from ..core.errors import HeadcountError, did_you_mean, require_known, require_seed
 from ..core.files import read_toml
 from ..core.registry import Registry, resolve
+from ..core.words import SPLITS_BY, SplitBy
 from .examples import Task
 from .jsonl import read_examples
 from .known_sets import KNOWN_SETS, is_known_set, read_known_set
 from .lm_eval import PREFIX, read_lm_eval
-from .source import Item, ItemSource, P, Source, Tokens, draw_completions, draw_pairs
+from .nonsense import PREFIX as NONSENSE
+from .nonsense import nonsense
+from .source import Item, ItemSource, P, Source, SplitSource, Tokens, draw_completions, draw_pairs
 
 if TYPE_CHECKING:
     from ..models import Model
@@ -53,25 +56,30 @@ def known_tasks() -> dict[str, tuple[str, str]]:
         **{name: (entry.kind, entry.summary) for name, entry in TASKS.sound().items()},
         **{name: ("published", about) for name, about in KNOWN_SETS.items()},
         "lm-eval:NAME": ("published", "any task of lm-evaluation-harness, or lm-eval:FILE.yaml"),
+        f"{NONSENSE}TASK": ("control", "the prompts of any of these with answers dealt out at random"),
     }
 
 
-def task(name: str | Path, model: "Model", *, n: int = 200, seed: int = 0) -> Task:
+def task(name: str | Path, model: "Model", *, n: int = 200, seed: int = 0, split: SplitBy = "words") -> Task:
     """Examples for a model: half of them to score on (`train`), half to measure on (`test`), with no shared words.
 
     **Arguments:**
 
-    - `name`: a built-in or registered task, the path of a JSONL file, a published set, or `lm-eval:NAME`.
+    - `name`: a built-in or registered task, the path of a JSONL file, a published set, or `lm-eval:NAME`; behind
+      `nonsense:` its prompts with answers dealt out at random.
     - `model`: its tokenizer decides which words can be used.
     - `n`: how many examples in all. A JSONL file gives at most that many.
     - `seed`: the same seed gives the same examples.
+    - `split`: what train and test do not share: `words`, those that answers are made of; or, of built-in pairs,
+      `templates`, and all words that fill them too.
     """
+    require_known(split, SPLITS_BY, "split")
     if n < 2:
         raise HeadcountError(f"A task needs at least 2 examples, one to score on and one to measure on; n is {n}.")
     require_seed(seed)
     limit, start = context_of(model), _start_token(model)
     tokens = Tokens(model.encode, model.hf.config.get_text_config().vocab_size, limit, start)
-    made = _made(str(name), tokens, n, seed)
+    made = _made(str(name), tokens, n, seed, split)
     longest = max(len(example.ids) for side in made.sides for example in side)
     if limit and longest > limit:
         raise HeadcountError(
@@ -80,8 +88,13 @@ def task(name: str | Path, model: "Model", *, n: int = 200, seed: int = 0) -> Ta
     return made
 
 
-def _made(name: str, tokens: Tokens, n: int, seed: int) -> Task:
-    """By what the name stands for: a published set, a file, a task of the harness, or a task that is known."""
+def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
+    """By what the name stands for: nonsense, a published set, a file, a task of the harness, or one that is known."""
+    if name.startswith(NONSENSE):
+        return nonsense(_made(name.removeprefix(NONSENSE), tokens, n, seed, split), seed)
+    if split != "words" and not _splits_templates(name):
+        known = [name for name in TASKS.sound() if _splits_templates(name)]
+        raise HeadcountError(f"{name!r} cannot be split by {split}. Known: {', '.join(known)}. Leave split at 'words'.")
     rng = random.Random(f"{name} {seed}")
     items: Sequence[Sequence[Item]]
     if is_known_set(name):
@@ -95,7 +108,7 @@ def _made(name: str, tokens: Tokens, n: int, seed: int) -> Task:
     elif name not in TASKS:
         raise HeadcountError(f"There is no task {name!r}.{did_you_mean(name, known_tasks())} A file ends in .jsonl.")
     else:
-        source = TASKS[name].made()
+        source = _source(name, split)
         title = source.title
         if not hasattr(source, "items"):
             pools = source.pools(tokens, rng)
@@ -104,6 +117,15 @@ def _made(name: str, tokens: Tokens, n: int, seed: int) -> Task:
         items = source.items(rng)
     train, test = draw_completions(items, tokens, n // 2, name)
     return Task(name, title, "log_prob", train, test)
+
+
+def _source(name: str, split: SplitBy) -> AnySource:
+    made = TASKS[name].made()
+    return made if split == "words" else cast(SplitSource[Any], made).by_templates()
+
+
+def _splits_templates(name: str) -> bool:
+    return name in TASKS and hasattr(TASKS[name].made(), "by_templates")
 
 
 def context_of(model: "Model") -> int | None:

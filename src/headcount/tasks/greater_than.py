@@ -6,16 +6,21 @@ which every end is later. Metric: probability of later years - probability of ye
 GPT-2 splits 1732 as 17|32: the next token is the whole ending, as in the paper. SmolLM2 splits it as 1|7|3|2: the next
 token is the tens digit. Llama-3 splits it as 173|2: the prompt ends before the year, the next token is its first three
 digits. In the last two the token that holds the start year's own decade is neither right nor wrong, and is left out.
+
+Train and test share no nouns and no start years. Split by templates they share no templates either.
 """
 
 import random
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..core.errors import HeadcountError
 from ..core.files import read_toml
+from ..core.words import SplitBy
 from .examples import first_difference
-from .source import WORDS, Draft, Tokens, halves
+from .source import WORDS, Draft, Tokens, halves, wordings
 
 _WORDS = read_toml(WORDS / "greater-than.toml")
 NOUNS, TEMPLATES = _WORDS["nouns"].split(), _WORDS["templates"]
@@ -42,14 +47,20 @@ class Century(NamedTuple):
 
 
 class Pool(NamedTuple):
-    nouns: list[str]
-    years: list[tuple[Century, int]]
+    nouns: Sequence[str]
+    years: Sequence[tuple[Century, int]]
+    templates: Sequence[str]
     tokens: Tokens
 
 
+@dataclass(frozen=True)
 class GreaterThan:
-    title = "Greater Than"
-    metric = "prob_diff"
+    title: str = "Greater Than"
+    metric: str = "prob_diff"
+    split: SplitBy = "words"
+
+    def by_templates(self) -> "GreaterThan":
+        return GreaterThan(split="templates")
 
     def pools(self, tokens: Tokens, rng: random.Random) -> tuple[Pool, Pool]:
         centuries = [century for digits in CENTURIES if (century := _read_century(tokens, str(digits)))]
@@ -61,11 +72,12 @@ class GreaterThan:
             )
         train_nouns, test_nouns = halves(NOUNS, rng, least=5, what="nouns")
         rng.shuffle(years)
-        return Pool(train_nouns, years[::2], tokens), Pool(test_nouns, years[1::2], tokens)
+        (train,), (test,) = wordings((TEMPLATES,), self.split, rng)
+        return Pool(train_nouns, years[::2], train, tokens), Pool(test_nouns, years[1::2], test, tokens)
 
     def draft(self, pool: Pool, rng: random.Random) -> Draft:
         century, start = rng.choice(pool.years)
-        template, noun = rng.choice(TEMPLATES), rng.choice(pool.nouns)
+        template, noun = rng.choice(pool.templates), rng.choice(pool.nouns)
         article = template.replace("a {noun}", "an {noun}") if noun[0] in "aeiou" else template
         later, not_later = century.answers(start)
 

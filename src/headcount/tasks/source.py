@@ -9,12 +9,14 @@ from string import ascii_uppercase
 from typing import Generic, Protocol, TypeVar
 
 from ..core.errors import HeadcountError
+from ..core.words import SplitBy
 from .examples import Completion, Examples, Pair
 
 WORDS = Path(__file__).parent / "words"
 """The words of the built-in tasks, a TOML each."""
 
 P = TypeVar("P")
+Texts = Sequence[str]
 Prompt = str | Sequence[int]
 """Text, or token ids where the cut between prompt and answer falls inside what text can say."""
 
@@ -40,6 +42,13 @@ class Source(Protocol[P]):
 
     def draft(self, pool: P, rng: random.Random) -> Draft:
         """One example from a pool."""
+
+
+class SplitSource(Source[P], Protocol[P]):
+    """One that can also be split by templates."""
+
+    def by_templates(self) -> Source[P]:
+        """The source of which train and test share neither templates nor what fills them."""
 
 
 @dataclass(frozen=True)
@@ -207,14 +216,28 @@ def draw_completions(sides: Sequence[Sequence[Item]], tokens: Tokens, n: int, na
 
 
 def halves(words: Sequence[str], rng: random.Random, least: int, what: str) -> tuple[list[str], list[str]]:
-    """Words shuffled and cut in two, for train and for test."""
+    """Words of one token each, shuffled and cut in two, for train and for test."""
     if len(words) < 2 * least:
         raise HeadcountError(
             f"This task needs {2 * least} {what} that are one token each, and this tokenizer has {len(words)} of ours."
             " Use a JSONL of your own with words that it knows."
         )
-    shuffled = rng.sample(list(words), len(words))
+    return in_two(words, rng)
+
+
+def in_two(texts: Sequence[str], rng: random.Random) -> tuple[list[str], list[str]]:
+    """Shuffled and cut in two, for train and for test."""
+    shuffled = rng.sample(list(texts), len(texts))
     return shuffled[::2], shuffled[1::2]
+
+
+def wordings(kinds: Sequence[Texts], split: SplitBy, rng: random.Random) -> tuple[Sequence[Texts], Sequence[Texts]]:
+    """Templates, and kinds of words that fill them, for train and for test: all of them for both, or each kind cut in
+    two."""
+    if split == "words":
+        return kinds, kinds
+    cut = [in_two(kind, rng) for kind in kinds]
+    return [train for train, _ in cut], [test for _, test in cut]
 
 
 def lettered(question: str, options: Sequence[str]) -> str:

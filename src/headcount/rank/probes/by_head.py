@@ -42,15 +42,6 @@ def areas(told: Floats, labels: Ints) -> Floats:
     return scores
 
 
-def beyond_chance(guesses: Ints, labels: Ints) -> Floats:
-    """For each question, 1 or 0 for a right or wrong guess, minus how often its label is guessed at all: 0 on average
-    where guesses have nothing to do with the questions. Guesses may have further dimensions behind that of questions;
-    the mean over them is given."""
-    by_label = {label: (guesses == label).mean(0) for label in np.unique(labels)}
-    found = [(guess == label) - by_label[label] for guess, label in zip(guesses, labels, strict=True)]
-    return np.array([np.mean(entry) for entry in found], dtype=np.float64)
-
-
 def require_sklearn() -> tuple[type, type, Callable[..., float]]:
     try:
         from sklearn.linear_model import LogisticRegression

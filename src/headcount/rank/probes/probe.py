@@ -23,13 +23,13 @@ from ...tasks.questions import QuestionSet
 from ...tasks.questions.prompts import question_prompts
 from ..comparison import jaccard, seed_agreement, spearman
 from ..scores import HeadScores
-from .by_head import areas, beyond_chance, fit_by_head
+from .by_head import areas, fit_by_head
+from .control import ALARM, Control, guess_table, judge, shuffled_labels
 from .fit import ProbeFit
 from .joint import JointClassifier, features, fit_joint
 from .values import answer_values
 
 PROBES = ("probe", "probe-by-head")
-CONTROL_ERRORS = 3.0  # standard errors within which a control is at chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +45,9 @@ class Probe(Saved):
     importance: Floats = field(repr=False)  # of the joint classifier, [seed, function, layer, head]
     by_head: Floats = field(repr=False)  # area under the ROC curve minus one half, [function, layer, head]
     joint_accuracy: Floats  # share of the validation questions whose function the joint classifier names, [seed]
-    joint_control: Floats  # the same, fitted to shuffled labels, minus chance, [shuffle, template]
+    joint_control: Floats = field(repr=False)  # its guesses, fitted to shuffled labels, [shuffle, guess, function]
     head_accuracy: Floats = field(repr=False)  # of a probe a head, [layer, head]
-    head_control: Floats = field(repr=False)  # the same, shuffled, minus chance, mean over heads, [shuffle, template]
+    head_control: Floats = field(repr=False)  # guesses with shuffled labels, mean over heads, as above
     chance: float  # the share of the most frequent function among the validation questions
     skipped: dict[str, int] = field(default_factory=dict)  # why questions could not be used -> how many
     provenance: Facts = field(default_factory=dict, repr=False)
@@ -70,19 +70,20 @@ class Probe(Saved):
         """Shared heads of the top k of every two functions, over heads in either, [function, function]."""
         return jaccard(np.stack([np.abs(self.scores(f, method).values).ravel() for f in self.functions]), k)
 
+    def controls(self) -> dict[str, Control]:
+        """How far from chance the probes are that were fitted to shuffled labels, and how often chance is as far."""
+        return {"joint probe": judge(self.joint_control), "mean probe of a head": judge(self.head_control)}
+
     def control_words(self) -> list[str]:
         """A sentence for each control that is not at chance; none where all is well."""
-        words = []
-        for name, excess in (("joint probe", self.joint_control), ("mean probe of a head", self.head_control)):
-            # Questions of one template are guessed alike, so templates are what is counted.
-            error = float(excess.std(ddof=1)) / excess.size**0.5 if excess.size > 1 else float("inf")
-            if abs(excess.mean()) > CONTROL_ERRORS * error:
-                words.append(
-                    f"With shuffled labels the {name} is {excess.mean():+.1%} from chance on questions that it has not"
-                    f" seen ({len(excess)} shuffles, standard error {error:.1%}), where it should be at chance:"
-                    " something beside the labels is learnt, and its scores should not be trusted."
-                )
-        return words
+        found = self.controls()
+        return [
+            f"With shuffled labels the {name} is {excess:+.1%} from chance on questions that it has not seen"
+            f" ({len(self.joint_control)} shuffles; chance alone is as far in {by_chance:.2%} of cases), where it"
+            " should be at chance: something beside the labels is learnt, and its scores should not be trusted."
+            for name, (excess, by_chance) in found.items()
+            if by_chance < ALARM / len(found)
+        ]
 
 
 def probe_heads(
@@ -119,8 +120,7 @@ def probe_heads(
     values = answer_values(model, question_prompts(model, own), said, choose=choose, k=k, advance=advance)
     labels = torch.tensor([functions.index(question.function) for question in own])
     fitted = torch.tensor([place < n_train for place in used])
-    templates = [asked[place].template for place in used if place >= n_train]
-    data = _Split(values[fitted], labels[fitted], values[~fitted], labels[~fitted], len(functions), templates, fit)
+    data = _Split(values[fitted], labels[fitted], values[~fitted], labels[~fitted], len(functions), fit)
     held_labels = data.held_labels.numpy()
     fits = [data.joint(seed * 1000 + number) for number in range(seeds)]
     mixed = [data.shuffled(seed * 1000 + number) for number in range(shuffles)]
@@ -133,9 +133,9 @@ def probe_heads(
         importance=np.stack([data.importance(classifier) for classifier in fits]),
         by_head=areas(by_head, held_labels),
         joint_accuracy=np.array([float((data.guesses(classifier) == held_labels).mean()) for classifier in fits]),
-        joint_control=np.stack([m.excess(m.guesses(m.joint(seed * 1000 + n))) for n, m in enumerate(mixed)]),
+        joint_control=np.stack([m.table(m.guesses(m.joint(seed * 1000 + n))) for n, m in enumerate(mixed)]),
         head_accuracy=(by_head.argmax(-1) == held_labels[:, None, None]).mean(0),
-        head_control=np.stack([shuffled.excess(shuffled.by_head().argmax(-1)) for shuffled in mixed]),
+        head_control=np.stack([shuffled.table(shuffled.by_head().argmax(-1)) for shuffled in mixed]),
         chance=float(np.bincount(held_labels).max() / len(held_labels)),
         skipped={reason: count for reason, count in left_out.items() if count},
         provenance={"fit": fit.facts(), "seeds": seeds, "shuffles": shuffles, "seed": seed, "choose": choose, "k": k},
@@ -165,12 +165,10 @@ class _Split:
     held: Tensor
     held_labels: Tensor
     classes: int
-    templates: list[str]  # of the held-out questions
     fit: ProbeFit
 
     def shuffled(self, seed: int) -> "_Split":
-        order = torch.randperm(len(self.labels), generator=torch.Generator().manual_seed(seed))
-        return replace(self, labels=self.labels[order])
+        return replace(self, labels=shuffled_labels(len(self.labels), self.classes, seed))
 
     def joint(self, seed: int) -> JointClassifier:
         return fit_joint(self.values, self.labels, self.classes, self.fit, seed)
@@ -189,10 +187,9 @@ class _Split:
     def by_head(self) -> Floats:
         return fit_by_head(self.values, self.labels.numpy(), self.held)
 
-    def excess(self, guesses: NDArray[np.int64]) -> Floats:
-        """Accuracy beyond chance, template by template."""
-        by_question, names = beyond_chance(guesses, self.held_labels.numpy()), np.array(self.templates)
-        return np.array([by_question[names == name].mean() for name in dict.fromkeys(self.templates)])
+    def table(self, guesses: NDArray[np.int64]) -> Floats:
+        """How many held-out questions of each function get each guess."""
+        return guess_table(guesses, self.held_labels.numpy(), self.classes)
 
 
 def elbow(scores: HeadScores) -> int:

@@ -76,8 +76,9 @@ class ProbeEntry(TypedDict):
     choose: str
     chance: Number
     joint_accuracy: list[Number]
-    joint_control: Number
+    joint_control: Number  # accuracy beyond chance with shuffled labels
     head_control: Number
+    controls_by_chance: list[Number]  # how often chance alone is as far from 0, of the two
     head_accuracy_mean: Number
     head_accuracy_best: Number
     seed_agreement: dict[str, Number]
@@ -193,12 +194,14 @@ def _pushes(cell: MaskedCell) -> Facts:
 
 
 def _probe(probe: Probe) -> Facts:
+    joint, head = probe.controls().values()
     return {
         **facts_of(probe, "model", "questions", "choose"),
         "chance": rounded(probe.chance),
         "joint_accuracy": list(map(rounded, probe.joint_accuracy)),
-        "joint_control": rounded(probe.joint_control.mean()),
-        "head_control": rounded(probe.head_control.mean()),
+        "joint_control": rounded(joint.excess),
+        "head_control": rounded(head.excess),
+        "controls_by_chance": [rounded(joint.by_chance), rounded(head.by_chance)],
         "head_accuracy_mean": rounded(probe.head_accuracy.mean()),
         "head_accuracy_best": rounded(probe.head_accuracy.max()),
         "seed_agreement": {f: rounded(probe.seed_agreement(f)) for f in probe.functions},

@@ -30,8 +30,10 @@ class MaskedHeads(Panel):
     """Function of the questions, such as retrieval; may be given again."""
     metric: Literal["accepted", "exact", "unaffected"] = "accepted"
     """Which accuracy the figure shows."""
-    n: Annotated[int, Field(ge=2)] = 162
+    n: Annotated[int, Field(ge=2)] = 165
     """Questions of each function in all three splits together, at most."""
+    split: Literal["templates"] = "templates"
+    """Questions are always split by templates."""
     questions: str = "built-in"
     """Or a JSON file in the layout of CogQA."""
     method: Literal["probe", "probe-by-head", "copy"] = "probe"

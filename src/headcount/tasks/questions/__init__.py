@@ -73,7 +73,8 @@ class QuestionSet:
         return name
 
     def limited(self, n: int) -> "QuestionSet":
-        """At most so many questions of each function, the first ones, shared out to the splits as all of them are."""
+        """At most so many questions of each function, shared out to the splits as all of them are: the first of each
+        template, then the second ones, and so on."""
         counts = Counter(question.function for question in self.questions)
         train, validation, test = (_first(side, n, counts) for side in self.sides)
         return replace(self, train=train, validation=validation, test=test)
@@ -112,11 +113,20 @@ def function_title(function: str) -> str:
 
 
 def _first(side: Sequence[Question], n: int, counts: Mapping[str, int]) -> tuple[Question, ...]:
-    """The first questions of each function: of n, the share that this side has of all."""
+    """Questions of each function: of n, the share that this side has of all, with the templates taking turns."""
     own = Counter(question.function for question in side)
     shares = {function: math.ceil(n * count / counts[function]) for function, count in own.items()}
-    kept = sorted(place for function, share in shares.items() for place in of_function(side, function)[:share])
+    kept = sorted(place for function, share in shares.items() for place in _by_turns(side, function)[:share])
     return tuple(side[place] for place in kept)
+
+
+def _by_turns(side: Sequence[Question], function: str) -> list[int]:
+    """The places of a function's questions: the first of each template, then the second ones, and so on."""
+    places, seen, turns = of_function(side, function), Counter[str](), dict[int, int]()
+    for place in places:
+        turns[place] = seen[side[place].template]
+        seen[side[place].template] += 1
+    return sorted(places, key=turns.__getitem__)
 
 
 def of_function(side: Sequence[Question], function: str) -> list[int]:

@@ -1,9 +1,10 @@
-"""Short questions that each ask for one cognitive function, in our own words: eight functions, twelve templates each.
+"""Short questions that each ask for one cognitive function, in our own words: eight functions, 21 templates each.
 
 "Anna lives in Rome. Ben lives in Oslo. Where does Ben live?" -> "Oslo" is retrieval, "What is 7 times 8?" -> "56" is
-math-calculation. A template stands in one split only: six a function in train, three in validation, three in test. The
-splits share no names, things, places or other words that stories are filled with, and no rows of tables; they do share
-the numbers of sums and prices. Templates are tables of rows, stories with slots to fill, or sums.
+math-calculation. A template stands in one split only: six a function in train, three in validation, twelve in test.
+What is measured on test questions is resampled by template, so that there they have many templates and few questions of
+each. The splits share no names, things, places or other words that stories are filled with, and no rows of tables; they
+do share the numbers of sums and prices. Templates are tables of rows, stories with slots to fill, or sums.
 """
 
 import random
@@ -19,7 +20,7 @@ from ...core.files import read_toml
 from ...core.provenance import Facts
 from . import FUNCTIONS, Question, QuestionSet
 
-QUESTIONS_A_TEMPLATE = {"train": 16, "validation": 11, "test": 11}
+QUESTIONS_A_TEMPLATE = {"train": 16, "validation": 11, "test": 3}
 SPLITS = {"train": (0, 1, 2), "validation": (3,), "test": (4,)}
 """Which of every five words are for a split."""
 NUMBERS = range(2, 62)
@@ -31,7 +32,7 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {"+": add, "-": sub, "*": mul
 
 
 def built_in_questions(seed: int = 0) -> QuestionSet:
-    """1,296 questions, shuffled. The same seed gives the same ones."""
+    """1,320 questions, shuffled. The same seed gives the same ones."""
     sides = {}
     for split, count in QUESTIONS_A_TEMPLATE.items():
         side = []
