@@ -1,6 +1,25 @@
 """How often stated intervals of 90 % hold the truth: small studies drawn from large samples of which it is known.
 
-TABLE
+Measured with 400 studies of each kind, in which prompts of one template share 0.8 of their variance (one standard error
+is 0.015 at a coverage of 0.9, less for explained effect, which is asked about at 36 k):
+
+                                          60 prompts    12 templates of 5    6 templates of 10
+    explained effect at a fixed k         0.90          0.91                 0.91
+    accuracy                              0.88          0.93                 0.91
+    units needed, 25 of 40                0.95          0.91                 0.95
+    units needed, 12 of 40                0.98          0.94                 0.94
+    ratio of the two, paired              0.96          0.93                 0.94
+    confirmed on half of the prompts      0.92          0.91                 0.88
+
+and with 300 studies of curves that have noise of their own at each k:
+
+    units needed, 25 of 40                0.92          0.90                 0.91
+    units needed, 12 of 40                0.96          0.91                 0.93
+    ratio of the two, paired              0.98          0.99                 0.99
+    confirmed on half of the prompts      0.88          0.92                 0.84
+
+A percentile bootstrap without any of this held explained effect 0.86 times over 12 templates and 0.79 times over 6, and
+units needed over 12 templates, with noise at each k, 0.67 times. Half of 6 templates are 3, too few to confirm much on.
 """
 
 from dataclasses import replace
