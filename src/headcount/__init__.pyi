@@ -49,6 +49,10 @@ from .sweeps.curve import Curve as Curve
 from .sweeps.masking import MaskedAnswers as MaskedAnswers
 from .sweeps.masking import mask_answers as mask_answers
 from .sweeps.masking import masked_curve as masked_curve
+from .sweeps.ratio import Ratio as Ratio
+from .sweeps.ratio import compare as compare
+from .sweeps.repeats import Repeats as Repeats
+from .sweeps.repeats import compare_repeats as compare_repeats
 from .sweeps.roles import sweep_roles as sweep_roles
 from .sweeps.steering import Steering as Steering
 from .sweeps.steering import directions as directions

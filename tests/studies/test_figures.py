@@ -43,12 +43,12 @@ def test_one_model_gets_a_line_and_a_band_an_order_and_its_numbers():
 def test_two_models_get_the_ratio_in_words():
     dense, sparse = curves("dense", "sparse", orders=("absolute",))
     (words,) = texts(hc.plot([dense, sparse], threshold=0.9))
-    assert words == "dense needs as many heads as sparse (100 each)"
+    assert words == "dense needs as many heads as sparse (1.0 to 1.0)\n100 each"
     (words,) = texts(hc.plot([dense, sparse], threshold=0.6))
     needed = sorted((curve.units_needed(0.6).value for curve in (dense, sparse)), reverse=True)
     assert needed[0] > needed[1]
     assert f"needs {needed[0] / needed[1]:.1f}x the heads\nof" in words
-    assert words.endswith(f"({needed[0]} against {needed[1]})")
+    assert words.endswith(f"\n{needed[0]} against {needed[1]}")
 
 
 def test_panels_stand_side_by_side_and_share_one_legend():

@@ -9,7 +9,6 @@ from curves_by_hand import curve_of
 from families import FAMILIES, random_task, tiny
 from headcount.edit import Filler
 from headcount.meters import HeadMeter
-from headcount.sweeps import compare
 from headcount.sweeps.orders import chance_orders, ranked_places
 from headcount.sweeps.sweep import unit_grid
 from headcount.sweeps.units import Heads
@@ -78,18 +77,15 @@ def test_the_crossing_is_found_to_one_head(model, scores):
     needed = coarse.units_needed(0.9).value
     before = coarse.ks[coarse.ks.index(needed) - 1]
     assert needed - before == 1
-    assert every.band().value[needed] >= 0.9 > every.band().value[before]
+    assert abs(1 - every.band().value[needed]) <= 0.1 < abs(1 - every.band().value[before])
 
 
-def test_chance_has_many_draws_and_its_interval_is_their_spread(model):
+def test_chance_has_many_draws_and_its_line_is_their_mean(model):
     curve = hc.sweep(model, TASK, keep="chance", draws=7, ks=[4, 8], threshold=0)
     assert curve.values["logit_diff"].shape == (7, 4, 8)
     means = curve.values["logit_diff"].mean(2)
     explained = (means - means[:, :1]) / (means[:, -1:] - means[:, :1])
-    band = curve.band()
-    np.testing.assert_allclose(band.value, explained.mean(0))
-    np.testing.assert_allclose(band.low, np.quantile(explained, 0.05, axis=0))
-    assert (band.high - band.low)[1] > 0
+    np.testing.assert_allclose(curve.band().value, explained.mean(0))
     assert curve.ranking == ()
 
 
@@ -162,40 +158,6 @@ def test_explained_effect_is_a_ratio_of_means():
     np.testing.assert_allclose(curve.band("logit_diff").value, [0, 3, 6])
 
 
-def test_units_needed_is_the_first_k_that_reaches_the_threshold():
-    curve = curve_of([[0, 9.1, 5, 10]], [0, 3, 6, 9])
-    needed = curve.units_needed(0.9)
-    assert (needed.value, needed.low, needed.high) == (3, 3, 3)
-    assert str(needed) == "3 heads, 90 % interval 3 to 3"
-    assert curve.units_needed(0.95).value == 9
-
-
-def test_the_interval_of_units_needed_comes_from_resampled_pairs():
-    """Half of the pairs are there with 1 head, the other half with 2 only: the sample decides."""
-    curve = curve_of([[0, 10, 10]] * 5 + [[0, 8, 10]] * 5, [0, 1, 2])
-    needed = curve.units_needed(0.9)
-    assert (needed.value, needed.low, needed.high) == (1, 1, 2)
-    band = curve.band()
-    assert band.low[1] < 0.9 < band.high[1]
-    assert (band.low[0], band.high[0], band.low[2], band.high[2]) == (0, 0, 1, 1)
-
-
-def test_masking_needs_as_many_heads_as_take_the_effect_away():
-    curve = curve_of([[10, 6, 0.5, 0]], [0, 1, 2, 3], mode="mask")
-    assert curve.units_needed(0.9).value == 2
-    np.testing.assert_allclose(curve.band().value, [1, 0.6, 0.05, 0])
-
-
-def test_a_threshold_outside_its_range_is_refused():
-    with pytest.raises(hc.HeadcountError, match="above 0 and not above 1; this is 1.2"):
-        curve_of([[0, 1]], [0, 1]).units_needed(1.2)
-
-
-def test_a_task_without_an_effect_is_never_explained():
-    needed = curve_of([[1, 1, 1]], [0, 1, 2]).units_needed()
-    assert str(needed) == "not reached with all 2 heads"
-
-
 def test_an_effect_that_may_be_nothing_is_warned_of():
     rng = np.random.default_rng(0)
     noise = np.stack([np.zeros(20), rng.normal(size=20)], axis=1)
@@ -204,15 +166,6 @@ def test_an_effect_that_may_be_nothing_is_warned_of():
     assert "not a number" in curve_of([[0, np.nan]], [0, 1]).warning()
     assert curve_of(noise + np.array([0, 5]), [0, 1]).warning() is None
     assert curve_of([[5, 4, 0]] * 3, [0, 1, 2], mode="mask").warning() is None
-
-
-def test_a_ratio_says_which_model_needs_more():
-    dense, sparse = (
-        curve_of([[0, 5, 10]], [0, 50, 100], model="dense"),
-        curve_of([[0, 10, 10]], [0, 40, 100], model="sparse"),
-    )
-    for pair in ((dense, sparse), (sparse, dense)):
-        assert str(compare(*pair, 0.9)) == "dense needs 2.5x the heads of sparse"
 
 
 def test_curves_survive_saving(tmp_path, model, scores):

@@ -4,6 +4,8 @@ from typing import Literal, get_args
 
 Units = Literal["heads", "edges", "attention-edges"]  # what can be kept or removed
 Mode = Literal["keep", "mask"]
+Aim = Literal["faithful", "reached"]
+"""What a number of units is needed for: to do neither too little nor too much, or at least enough."""
 ScoreOrder = Literal["absolute", "signed"]
 """Orders that come from scores: the largest effect first, of either sign; or the most helpful first."""
 ChanceOrder = Literal["chance", "chance-matched"]
@@ -30,6 +32,7 @@ Regulariser = Literal["linear", "log", "log-heads"]
 TokenChoice = Literal["first", "last", "mean", "surprisal"]  # answer tokens at which heads are read
 
 UNITS: tuple[Units, ...] = get_args(Units)
+AIMS: tuple[Aim, ...] = get_args(Aim)
 ROLES: tuple[Role, ...] = get_args(Role)
 SCORE_ORDERS: tuple[ScoreOrder, ...] = get_args(ScoreOrder)
 CHANCE_ORDERS: tuple[ChanceOrder, ...] = get_args(ChanceOrder)

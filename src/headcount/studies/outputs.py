@@ -16,7 +16,7 @@ from .kind import Cell, Summary
 from .study import Study
 
 S = TypeVar("S", bound=Summary)
-SUMMARY_VERSION = 1
+SUMMARY_VERSION = 2
 CSV_COLUMNS = ("model", "task", "units", "method", "order", "k", "metric", "value", "low", "high")
 
 

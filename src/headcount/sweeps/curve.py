@@ -1,9 +1,6 @@
-"""A curve: what is left of a behaviour against the number of units kept or masked, with intervals; and how many times
-the units one model needs of another."""
+"""A curve: what is left of a behaviour against the number of units kept or masked, with intervals."""
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -11,13 +8,26 @@ import numpy as np
 from ..core.errors import HeadcountError, did_you_mean
 from ..core.provenance import Facts
 from ..core.saving import Floats, Row, Saved, Tabled
-from ..core.words import CurveKind, Mode, in_words
+from ..core.words import Aim, CurveKind, Mode, in_words
+from .needed import (
+    NEAR,
+    Bools,
+    Closeness,
+    Confirmed,
+    UnitsNeeded,
+    first_k,
+    holds,
+    interval_of_k,
+    stays_from,
+    whole_number,
+)
+from .resampling import ends_of, resamplings, share_ends
 
 T = TypeVar("T")
-RESAMPLES = 1000
 EXPLAINED = "explained_effect"
 MIB_SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """The shares of all edges at which MIB (Mueller et al. 2025, arXiv 2504.13151) measures a circuit."""
+DRAW_STREAM = 1000
 
 
 class Interval(NamedTuple, Generic[T]):
@@ -26,27 +36,6 @@ class Interval(NamedTuple, Generic[T]):
     value: T
     low: T
     high: T
-
-
-@dataclass(frozen=True)
-class UnitsNeeded:
-    """The fewest units with which the behaviour is there (or, masked, gone); None where that never happens."""
-
-    value: int | None
-    low: int | None
-    high: int | None
-    total: int
-    threshold: float
-    level: float
-    units: str
-    mode: Mode
-
-    def __str__(self) -> str:
-        if self.value is None:
-            return f"not reached with all {self.total} {in_words(self.units)}"
-        low, high = (self.total if end is None else end for end in (self.low, self.high))
-        unit = in_words(self.units if self.value != 1 else self.units.removesuffix("s"))
-        return f"{self.value} {unit}, {self.level:.0%} interval {low} to {high}".replace("%", " %")
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,39 +90,71 @@ class Curve(Saved, Tabled):
         return int(self.values[self.metric].shape[2])
 
     def band(self, metric: str = EXPLAINED, level: float = 0.9) -> Interval[Floats]:
-        """Mean over pairs and draws, with an interval: over resampled pairs (bootstrap), or over the draws of a chance
-        order, whose spread is the larger."""
+        """Mean over pairs and draws, with an interval over both, resampled together: of a chance order its draws and
+        the pairs, of any other the pairs."""
         if metric not in self.metrics:
             raise HeadcountError(f"This curve has no metric {metric!r}.{did_you_mean(metric, self.metrics)}")
-        low, high = np.quantile(self._samples(metric), ends_of(level), axis=0)
-        return Interval(self._statistic(metric).mean((0, 1)), low, high)
+        value, samples = self._mean(metric), self._samples(metric, level)
+        if metric != EXPLAINED and np.isin(self.values[metric], (0, 1)).all():
+            return Interval(value, *share_ends(value, samples, len(set(self._groups)), self.pairs, level))
+        low, high = np.quantile(samples, ends_of(level), axis=0)
+        return Interval(value, low, high)
 
     def warning(self) -> str | None:
         """Why explained effect means little here: removing all units does not lower the metric beyond chance."""
-        m_none, m_all = self.band(self.metric).value[self._none_and_all]
+        m_none, m_all = self._mean(self.metric)[self._none_and_all]
         if not (np.isfinite(m_none) and np.isfinite(m_all)):
             return f"{self.metric} is not a number, so nothing can be explained."
         none, whole = self.values[self.metric][0][self._none_and_all]
-        if np.quantile(self._resamplings() @ (whole - none), 0.05) > 0:
+        if np.quantile(resamplings(self._groups) @ (whole - none), ends_of(0.9)[0]) > 0:
             return None
         return (
             f"{self.metric} is {m_all:.4g} with all {in_words(self.units)} and {m_none:.4g} with none, a fall that"
             f" resampling the {self.pairs} prompts does not tell from nothing; explained effect means little here."
         )
 
-    def units_needed(self, threshold: float = 0.9, level: float = 0.9) -> UnitsNeeded:
-        """Keeping: the smallest k with EE(k) >= threshold. Masking: the smallest k with EE(k) <= 1 - threshold.
+    def units_needed(self, threshold: float = 0.9, level: float = 0.9, aim: Aim = "faithful") -> UnitsNeeded:
+        """The smallest k that is faithful, or that has reached the threshold: see `needed.py`.
 
         Only measured k count: a sweep adds points around its own threshold, for others it is as fine as the grid."""
-        if not 0 < threshold <= 1:
-            raise HeadcountError(
-                f"A threshold of explained effect must lie above 0 and not above 1; this is {threshold}."
-            )
-        value = self._crossing(self.band().value[None], threshold)[0]
-        crossings = self._crossing(self._samples(EXPLAINED), threshold)
-        ends = np.quantile(crossings, ends_of(level), method="closest_observation")
-        value, low, high = (int(k) if np.isfinite(k) else None for k in (value, *ends))
-        return UnitsNeeded(value, low, high, self.total, threshold, level, self.units, self.mode)
+        ks, done = np.asarray(self.ks, dtype=np.float64), self._done(self._mean(EXPLAINED))
+        samples = self._done(self._samples(EXPLAINED, level))
+        found = (*interval_of_k(ks, done, samples, threshold, level, aim), stays_from(ks, holds(done, threshold, aim)))
+        value, low, high, stays = map(whole_number, found)
+        return UnitsNeeded(value, low, high, self.total, threshold, level, self.units, self.mode, aim, stays)
+
+    def first_k(self, threshold: float, aim: Aim = "faithful") -> int | None:
+        """`units_needed` without an interval."""
+        done = self._done(self._mean(EXPLAINED))
+        return whole_number(float(first_k(np.asarray(self.ks, dtype=np.float64), holds(done, threshold, aim))))
+
+    def crossings(self, threshold: float, level: float | None, aim: Aim = "faithful", stream: int = 0) -> Floats:
+        """The same in every resampling, [sample]; infinite where it never comes to that."""
+        done = self._done(self._samples(EXPLAINED, level, stream))
+        return first_k(np.asarray(self.ks, dtype=np.float64), holds(done, threshold, aim))
+
+    def closeness(self, k: int) -> Closeness:
+        """How close the first k units come to the whole model, prompt by prompt; of a chance order, in the mean of its
+        draws."""
+        if k not in self.ks:
+            near = min(self.ks, key=lambda other: abs(other - k))
+            raise HeadcountError(f"Closeness needs a k that was measured; {k} was not. The nearest one is {near}.")
+        values, place = self.values[self.metric], self.ks.index(k)
+        none, whole = (values[:, end] for end in self._none_and_all)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            apart = np.abs(whole - values[:, place]) / np.abs((whole - none).mean())
+        kl = float(self.values["kl"][:, place].mean()) if "kl" in self.values else None
+        return Closeness(k, float(apart.mean()), float((apart <= NEAR).mean()), kl)
+
+    def confirmed(self, threshold: float = 0.9, level: float = 0.9, aim: Aim = "faithful") -> Confirmed | None:
+        """Explained effect on one half of the test prompts at the k that the other half chooses; None where a half
+        would have fewer than two prompts (or groups), or chooses none. It costs no run of the model, since every prompt
+        has its own values. The k to choose from were measured, some of them around the crossing of all prompts."""
+        chosen_on, confirmed_on = self._halves()
+        if len(set(confirmed_on._groups)) < 2 or (k := chosen_on.first_k(threshold, aim)) is None:
+            return None
+        value, low, high = (float(each[self.ks.index(k)]) for each in confirmed_on.band(level=level))
+        return Confirmed(k, value, low, high, level, self.units, self.mode)
 
     def area(self, kind: Literal["CPR", "CMD"], level: float = 0.9) -> Interval[float] | None:
         """MIB's areas, over the share of edges kept from 0.1 % to all: CPR, that under explained effect (higher is
@@ -148,37 +169,51 @@ class Curve(Saved, Tabled):
             heights = explained[..., places]
             return np.asarray(np.trapezoid(heights if kind == "CPR" else np.abs(1 - heights), MIB_SHARES, axis=-1))
 
-        low, high = np.quantile(areas(self._samples(EXPLAINED)), ends_of(level))
-        return Interval(float(areas(self._statistic(EXPLAINED)[:, 0]).mean()), float(low), float(high))
+        low, high = np.quantile(areas(self._samples(EXPLAINED, level)), ends_of(level))
+        return Interval(float(areas(self._mean(EXPLAINED))), float(low), float(high))
 
-    def _crossing(self, explained: Floats, threshold: float) -> Floats:
-        """The first k of each row [row, k] at which the threshold is reached; infinite where it never is."""
-        # The tolerance forgives rounding in (m - m0) / (m1 - m0), nothing more.
-        reached = explained >= threshold - 1e-9 if self.mode == "keep" else explained <= 1 - threshold + 1e-9
-        first = np.asarray(self.ks, dtype=np.float64)[reached.argmax(1)]
-        return np.where(reached.any(1), first, np.inf)
-
-    def _samples(self, metric: str) -> Floats:
-        """The statistic again and again, [sample, k]: one for each draw, or for each resampling of the pairs."""
-        if self.draws > 1:
-            return np.asarray(self._statistic(metric)[:, 0])
-        return np.asarray(self._statistic(metric, self._resamplings())[0])
-
-    def _resamplings(self) -> Floats:
-        """Weights of the pairs in each bootstrap sample, [sample, pair]; always the same ones."""
-        return resamplings(self.groups or tuple(range(self.pairs)))
+    @property
+    def _groups(self) -> tuple[str | int, ...]:
+        return self.groups or tuple(range(self.pairs))
 
     @property
     def _none_and_all(self) -> list[int]:
         """The places of the k at which none and all of the units are there."""
         return [0, -1] if self.mode == "keep" else [-1, 0]
 
-    def _statistic(self, metric: str, weights: Floats | None = None) -> Floats:
-        """Weighted means over pairs, turned into explained effect if asked for: [draw, weighting, k]."""
-        weights = np.full((1, self.pairs), 1 / self.pairs) if weights is None else weights
-        means: Floats = np.einsum("dkp,wp->dwk", self.values[self.metric if metric == EXPLAINED else metric], weights)
-        if metric != EXPLAINED:
-            return means
+    def _halves(self) -> tuple["Curve", "Curve"]:
+        """The same curve on every other prompt (or group), and on those between."""
+        place = {group: number for number, group in enumerate(dict.fromkeys(self._groups))}
+        odd = np.array([place[group] % 2 for group in self._groups], dtype=bool)
+
+        def part(chosen: Bools) -> "Curve":
+            groups = tuple(group for group, inside in zip(self.groups, chosen, strict=False) if inside)
+            return replace(
+                self, values={name: value[..., chosen] for name, value in self.values.items()}, groups=groups
+            )
+
+        return part(~odd), part(odd)
+
+    def _done(self, explained: Floats) -> Floats:
+        """What is there of the effect, or, masked, gone."""
+        return explained if self.mode == "keep" else 1 - explained
+
+    def _mean(self, metric: str) -> Floats:
+        """Over pairs and draws, [k]."""
+        means = self.values[self.metric if metric == EXPLAINED else metric].mean((0, 2))
+        return self._explained(means) if metric == EXPLAINED else np.asarray(means)
+
+    def _samples(self, metric: str, level: float | None, stream: int = 0) -> Floats:
+        """The same for every resampling of the pairs and draws, [sample, k]; the same pairs for every metric and k."""
+        values = self.values[self.metric if metric == EXPLAINED else metric]
+        by_draw = np.matmul(resamplings(self._groups, level, stream), values.transpose(0, 2, 1))  # [draw, sample, k]
+        # Draws have a stream of their own: as many of them as of pairs would otherwise be drawn alike.
+        of_draws = resamplings(tuple(range(self.draws)), level, stream + DRAW_STREAM)
+        means = np.asarray(np.einsum("dsk,sd->sk", by_draw, of_draws))
+        return self._explained(means) if metric == EXPLAINED else means
+
+    def _explained(self, means: Floats) -> Floats:
+        """Explained effect of mean metrics, [..., k]."""
         m_none, m_all = (means[..., end, None] for end in self._none_and_all)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray((means - m_none) / (m_all - m_none))
@@ -191,51 +226,3 @@ class Curve(Saved, Tabled):
             for metric in self.metrics
             for k, value, low, high in zip(self.ks, *self.band(metric), strict=True)
         ]
-
-
-def ends_of(level: float) -> list[float]:
-    """The shares of samples that lie below either end of an interval."""
-    return [(1 - level) / 2, (1 + level) / 2]
-
-
-@lru_cache(maxsize=32)
-def resamplings(groups: tuple[Hashable, ...]) -> Floats:
-    """Weights of the examples in each bootstrap sample, [sample, example]: whole groups are drawn, with replacement;
-    always the same ones."""
-    names = list(dict.fromkeys(groups))
-    member = np.array([[group == name for group in groups] for name in names], dtype=np.float64)
-    counts = np.random.default_rng(0).multinomial(len(names), np.full(len(names), 1 / len(names)), size=RESAMPLES)
-    drawn = counts @ member
-    return np.asarray(drawn / drawn.sum(1, keepdims=True))
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """How many times the units one model needs of another. The one that needs more stands first, so that a ratio is
-    never below 1 and its direction never in doubt."""
-
-    more: str
-    fewer: str
-    more_units: int
-    fewer_units: int
-    units: str
-
-    @property
-    def value(self) -> float:
-        return self.more_units / self.fewer_units
-
-    def __str__(self) -> str:
-        units = in_words(self.units)
-        if self.more_units == self.fewer_units:
-            return f"{self.more} needs as many {units} as {self.fewer}"
-        return f"{self.more} needs {self.value:.1f}x the {units} of {self.fewer}"
-
-
-def compare(first: Curve, second: Curve, threshold: float = 0.9) -> Ratio | None:
-    """The ratio between the units that two curves need; None where one of them needs none or never gets there."""
-    sides = [(curve.units_needed(threshold).value, curve.model) for curve in (first, second)]
-    counts = sorted(((count, model) for count, model in sides if count), key=lambda side: -side[0])
-    if len(counts) < 2:
-        return None
-    (more_units, more), (fewer_units, fewer) = counts
-    return Ratio(more, fewer, more_units, fewer_units, first.units)

@@ -27,7 +27,7 @@ from ..meters.text_metrics import accepted
 from ..models import Model
 from ..rank.scores import HeadScores
 from ..tasks.questions import Question
-from .curve import ends_of, resamplings
+from .resampling import ends_of, resamplings
 
 ALPHAS = (0.5, 1.0, 2.0, 5.0)
 FEWEST = 3
@@ -62,7 +62,7 @@ class Steering(Saved):
     def gain(self, level: float = 0.9) -> tuple[float, float, float]:
         """Accuracy on test at the alpha chosen minus that of the whole model, with an interval over templates."""
         change = self.test[self.chosen] - self.test[0]
-        low, high = np.quantile(resamplings(self.templates) @ change, ends_of(level))
+        low, high = np.quantile(resamplings(self.templates, level) @ change, ends_of(level))
         return float(change.mean()), float(low), float(high)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.errors import HeadcountError, require_draws, require_known, require_seed
 from ..core.progress import progress_bar
 from ..core.provenance import Facts, provenance
-from ..core.words import GRIDS, ORDERS, POSITIONS, Mode, Positions, Readers, in_words
+from ..core.words import AIMS, GRIDS, ORDERS, POSITIONS, Mode, Positions, Readers, in_words
 from ..edit import Fill
 from ..meters import Advance, Meter
 from ..meters.metrics import require_metric
@@ -70,8 +70,9 @@ def sweep(
       `"chance"`: random orders. `"chance-matched"`: random orders that take as many units of each layer as the scores'.
     - `ks`: numbers of units, or a grid of some `points`: `"log"` (for edges by default), `"linear"`, `"quadratic"` (for
       heads), or `"all"`. None and all of the units are always measured; of edges also MIB's shares, but by chance.
-    - `threshold`: of explained effect; points are added around its crossing until it is known to one unit, or to the
-      share of the units needed that `precision` allows; by chance, one round of points. 0 leaves the grid as it is.
+    - `threshold`: of explained effect; points are added until the k at which it is reached, and that at which the curve
+      is faithful, are known to one unit, or to the share of the units needed that `precision` allows; by chance, one
+      round of points. 0 leaves the grid as it is.
     - `fill`, `positions`: what a removed unit carries, and where (see `edit/`); by default the counterfactual where a
       task has pairs, else zero. `mean` is that of the train split.
     - `prune`: for edges, measure circuits without their dangling edges; with counterfactual fill it is the same.
@@ -133,16 +134,16 @@ def points_to_measure(units: AnyUnits, ks: Ks, points: int, order: str, draws: i
 
 
 def points_around(curve: Curve, threshold: float, precision: float, at_once: int) -> list[int]:
-    """A few k between the last point before a threshold of explained effect is reached and the first at which it is;
-    none when the two are as close as the precision, a share of the units needed, asks for: 0 for one unit."""
-    needed = curve.units_needed(threshold).value if threshold else None
-    if needed is None or needed == curve.ks[0]:
-        return []
-    before = max(k for k in curve.ks if k < needed)
-    if needed - before <= max(precision * needed, 1):
-        return []
-    steps = np.linspace(before, needed, at_once + 2).round()[1:-1]
-    return sorted({int(k) for k in steps} - {before, needed})
+    """A few k between the last point before a threshold of explained effect is reached and the first at which it is,
+    and the same where the curve becomes faithful; none when each two are as close as the precision, a share of the
+    units needed, asks for: 0 for one unit."""
+    wanted = {curve.first_k(threshold, aim) for aim in AIMS} if threshold else set()
+    found: set[int] = set()
+    for needed in (k for k in wanted if k is not None and k != curve.ks[0]):
+        before = max(k for k in curve.ks if k < needed)
+        if needed - before > max(precision * needed, 1):
+            found |= {int(k) for k in np.linspace(before, needed, at_once + 2).round()[1:-1]}
+    return sorted(found - set(curve.ks))
 
 
 def unit_grid(units: str, total: int, ks: Ks, points: int, shares: bool = True) -> list[int]:

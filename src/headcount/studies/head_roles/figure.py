@@ -143,6 +143,6 @@ def _caption(rows: Sequence[Sequence[Cell]]) -> str:
     return (
         f"{', '.join(heads)}; gates fitted on other prompts, {seeds} seeds; lines: mean over seeds"
         f" of log P with the first k gates at 0 minus log P with them at 1, the others as in {base}, on"
-        f" {examples} test prompts; bands: 90 % of the seeds; shut gates let {fill} through"
+        f" {examples} test prompts; bands: 90 % intervals over seeds and prompts; shut gates let {fill} through"
         f"{MAP_CAPTION if any(roles is not None for roles, _ in cells) else ''}"
     )

@@ -1,7 +1,7 @@
 """Explained effect against units kept: panels side by side, a line and a band each, one legend."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 
 from ...core.words import in_words
-from ...sweeps import Curve, Ratio, compare
+from ...sweeps import Curve, Ratio, Repeats, compare_repeats
 from ...view.style import different, grouped, styled, surround
 
 MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46")
@@ -26,6 +26,7 @@ ORDERS: dict[str, tuple[str, Any]] = {
 """Words and dashes."""
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_ROW = 3.1, 2.75, 4
+BOTTOM, TOP = -0.3, 1.55
 ON_WHITE: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}, "zorder": 6, "va": "bottom"}
 
 
@@ -39,12 +40,19 @@ def plot(curves: Sequence[Curve], threshold: float | None = 0.9, title: str = ""
 
 
 @styled
-def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | None, title: str = "") -> Figure:
+def draw(
+    panels: Sequence[tuple[str, Sequence[Curve]]],
+    *,
+    threshold: float | None,
+    title: str = "",
+    repeats: Mapping[Curve, Repeats] | None = None,
+) -> Figure:
     """Panels of curves, each with its own title. Several models are drawn in the first order and by chance;
-    tables have the other orders."""
+    tables have the other orders. With repeats, lines are those of the first, and numbers speak of all."""
     panels = [(name, _shown(curves)) for name, curves in panels]
     everything = [curve for _, curves in panels for curve in curves]
     looks = _looks(everything)
+    whole = {curve: (repeats or {}).get(curve, Repeats((curve,))) for curve in everything}
     columns = min(len(panels), PANELS_A_ROW)
     rows = -(-len(panels) // columns)
     width = max(PANEL_WIDTH * columns, 5.0) + 0.3
@@ -56,7 +64,7 @@ def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | No
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
     for (name, curves), ax in zip(panels, axes.flat, strict=False):
-        _draw_panel(ax, name, curves, looks, threshold)
+        _draw_panel(ax, name, curves, looks, threshold, whole)
     for ax in list(axes.flat)[len(panels) :]:
         ax.remove()
     for row in axes:
@@ -65,7 +73,7 @@ def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | No
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             legend.setdefault(label, handle)
-    surround(figure, {**legend, **orders}, beside, title, _caption(everything), letters=13)
+    surround(figure, {**legend, **orders}, beside, title, _caption(everything, threshold, whole), letters=13)
     return figure
 
 
@@ -74,7 +82,14 @@ def _shown(curves: Sequence[Curve]) -> list[Curve]:
     return [c for c in curves if not several or c.order == curves[0].order or c.order.startswith("chance")]
 
 
-def _draw_panel(ax: Axes, name: str, curves: Sequence[Curve], looks: Looks, threshold: float | None) -> None:
+def _draw_panel(
+    ax: Axes,
+    name: str,
+    curves: Sequence[Curve],
+    looks: Looks,
+    threshold: float | None,
+    repeats: Mapping[Curve, Repeats],
+) -> None:
     total = max(curve.total for curve in curves)
     for curve in curves:
         look = looks[curve.model, curve.order]
@@ -92,46 +107,63 @@ def _draw_panel(ax: Axes, name: str, curves: Sequence[Curve], looks: Looks, thre
         ax.xaxis.set_major_formatter(lambda k, _: "10" + str(round(math.log10(k))).translate(RAISED))
         ax.xaxis.set_minor_locator(NullLocator())
     # Curves that leave the range (a signed order far above 1, say) are cut off rather than flatten all others.
-    ax.set(xlim=(0 if curves[0].units == "heads" else 1, total), yticks=[0, 0.5, 1], ylim=(-0.3, 1.55))
+    ax.set(xlim=(0 if curves[0].units == "heads" else 1, total), yticks=[0, 0.5, 1], ylim=(BOTTOM, TOP))
     for level in (0, 0.5, 1):
         ax.axhline(level, color="#dddddd", linewidth=0.6, zorder=0)
     ax.spines["left"].set_bounds(0, 1)
     if threshold:
-        _draw_threshold(ax, curves, looks, threshold, total)
+        _draw_threshold(ax, curves, looks, threshold, total, repeats)
 
 
-def _draw_threshold(ax: Axes, curves: Sequence[Curve], looks: Looks, threshold: float, total: int) -> None:
-    """The dashed line, with the number of units at each crossing, or between two models the ratio in words."""
+def _draw_threshold(
+    ax: Axes,
+    curves: Sequence[Curve],
+    looks: Looks,
+    threshold: float,
+    total: int,
+    repeats: Mapping[Curve, Repeats],
+) -> None:
+    """The dashed line, with the number of units at which each curve is faithful (a dot), or between two models the
+    ratio in words. Where the threshold was reached before, on the way beyond, a ring. Of repeats, the median on the
+    dashed line, and their range."""
     level = threshold if curves[0].mode == "keep" else 1 - threshold
     ax.axhline(level, color="black", linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
-    ratio = ratio_of_models(curves, threshold)
+    ratio = ratio_of_models(curves, threshold, repeats)
     if ratio:
         more, fewer = f"{ratio.more_units:,}", f"{ratio.fewer_units:,}"
         numbers = f"{more} each" if more == fewer else f"{more} against {fewer}"
-        words = f"{str(ratio).replace(' of ', chr(10) + 'of ')} ({numbers})"
+        words = f"{str(ratio).replace(' of ', chr(10) + 'of ')}\n{numbers}"
         look: Any = {"transform": ax.get_yaxis_transform(), "fontsize": 7.5, "linespacing": 1.15, **ON_WHITE}
-        ax.text(0.5, 1.27, words, ha="center", **look)
-    crossings = [(needed, curve) for curve in curves if (needed := curve.units_needed(threshold).value) is not None]
+        ax.text(0.5, 1.17, words, ha="center", **look)
+    found = [(repeats[curve].units_needed(threshold), curve) for curve in curves]
+    crossings = [(needed.value, needed.span, curve) for needed, curve in found if needed.value is not None]
     heights = cycle((1.17, 1.3, 1.43))
-    for needed, curve in sorted(crossings, key=lambda crossing: crossing[0]):
-        colour = looks[curve.model, curve.order]["color"]
-        reached = float(curve.band().value[curve.ks.index(needed)])
-        ax.plot([needed], [reached], marker="o", markersize=4, color=colour, zorder=5, clip_on=False)
+    for needed, span, curve in sorted(crossings, key=lambda crossing: crossing[0]):
+        colour, several = looks[curve.model, curve.order]["color"], len(repeats[curve].curves) > 1
+        value = dict(zip(curve.ks, curve.band().value.tolist(), strict=True))
+        height = level if several else value[needed]
+        dot: Any = {"marker": "o", "markersize": 4, "color": colour, "zorder": 5, "clip_on": False}
+        ax.plot([needed], [height], **dot)
+        if several:
+            ax.plot(span, [level, level], color=colour, linewidth=2.5, alpha=0.5, zorder=4)
+        reached = curve.first_k(threshold, "reached")
+        if reached is not None and reached != curve.first_k(threshold) and value[reached] < TOP:
+            ax.plot([reached], [value[reached]], **dot, fillstyle="none")
         if not ratio:
-            height = next(heights)
-            ax.plot([needed, needed], [reached, height - 0.01], color=colour, linewidth=0.7, zorder=1)
+            above = next(heights)
+            ax.plot([needed, needed], [height, above - 0.01], color=colour, linewidth=0.7, zorder=1)
             # Labels lean inwards, so that none runs out of the panel.
             along = math.log(max(needed, 1)) / math.log(total) if ax.get_xscale() == "log" else needed / total
             side = "left" if along < 0.2 else "right" if along > 0.8 else "center"
             bold: Any = {"fontsize": 8, "color": colour, "fontweight": "bold", **ON_WHITE}
-            ax.text(needed, height, f"{needed:,}", ha=side, **bold)
+            ax.text(needed, above, f"{needed:,}", ha=side, **bold)
 
 
-def ratio_of_models(curves: Sequence[Curve], threshold: float) -> Ratio | None:
+def ratio_of_models(curves: Sequence[Curve], threshold: float, repeats: Mapping[Curve, Repeats]) -> Ratio | None:
     """Between the first and the last model of a panel, in the first of its orders; None where there is one model. What
     stands between them, a dense control say, is drawn and not counted."""
     first, *others = (curve for curve in curves if curve.order == curves[0].order)
-    return compare(first, others[-1], threshold) if others else None
+    return compare_repeats(repeats[first], repeats[others[-1]], threshold) if others else None
 
 
 def _looks(curves: Sequence[Curve]) -> Looks:
@@ -159,8 +191,8 @@ def _order_lines(looks: Looks) -> dict[str, Line2D]:
     return {words: Line2D([], [], color="#555555", linestyle=dashes, linewidth=1.2) for words, dashes in found}
 
 
-def _caption(curves: Sequence[Curve]) -> str:
-    """What the bands are, so that the figure can stand alone."""
+def _caption(curves: Sequence[Curve], threshold: float | None, repeats: Mapping[Curve, Repeats]) -> str:
+    """What lines, bands and dots are, so that the figure can stand alone."""
     models = []
     for model, own in grouped(curves, "model").items():
         totals = sorted(curve.total for curve in own)  # attention edges are as many as a task's prompts are long
@@ -171,8 +203,14 @@ def _caption(curves: Sequence[Curve]) -> str:
     if methods:
         scored_on = "prompt by prompt" if curves[0].units == "attention-edges" else "on other prompts"
         parts.append(f"scored by {', '.join(methods)} {scored_on}")
-    pairs = different(curve.pairs for curve in curves)
-    parts.append(f"{pairs} test prompts a panel, bands 90 % intervals over them")
-    if draws := different(curve.draws for curve in curves if curve.draws > 1):
-        parts.append(f"chance: {draws} draws and their spread")
+    pairs, draws = (different(getattr(curve, name) for curve in curves) for name in ("pairs", "draws"))
+    chance = any(curve.draws > 1 for curve in curves)
+    by_draws = f" and, by chance, over {draws.removeprefix('1–')} draws" if chance else ""
+    parts.append(f"{pairs} test prompts a panel, bands 90 % intervals over them{by_draws}")
+    if threshold:
+        parts.append(
+            f"dots: within {1 - threshold:.2g} of the whole model's effect, on the mean; rings: reached before"
+        )
+    if (most := max(len(repeats[curve].curves) for curve in curves)) > 1:
+        parts.append(f"of {most} repeats the median and the range, lines of the first")
     return "; ".join(parts)

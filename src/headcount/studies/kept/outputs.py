@@ -11,15 +11,23 @@ from typing_extensions import TypedDict
 from ...core.files import write_file
 from ...core.provenance import Facts
 from ...core.saving import csv_text
-from ...core.words import SCORE_ORDERS, Mode, ScoreOrder, Units
+from ...core.words import AIMS, SCORE_ORDERS, Mode, ScoreOrder, Units
 from ...rank.scores import EdgeScores, HeadScores
-from ...sweeps import Curve, compare
+from ...sweeps import Closeness, Curve, Ratio, Repeats, compare_repeats
 from ...view.style import save_figure
 from ..kind import Summary
 from ..outputs import facts_of, file_name, rounded, summary_of
 from ..study import Study
 from .figure import draw
 from .steps import KeptCell
+
+
+class ClosenessEntry(TypedDict):
+    """How close prompts are to the whole model, in multiples of the mean effect."""
+
+    distance: float | None  # mean |1 - f|
+    near: float | None  # share of the prompts within 0.25
+    kl: float | None
 
 
 class KeptEntry(TypedDict):
@@ -34,10 +42,22 @@ class KeptEntry(TypedDict):
     threshold: float
     units: Units
     total: int
-    needed: int | None  # none where the threshold is never reached
-    needed_low: int | None
+    needed: int | None  # to be faithful: neither too little nor too much; none where that never happens
+    needed_low: int | None  # over the test prompts; with repeats also over names and rankings
     needed_high: int | None
     interval: float  # its level
+    repeats: int
+    needed_median: int | None
+    needed_range: list[int]  # the smallest and the largest of the repeats
+    stays: int | None  # from which it stays faithful
+    reached: int | None  # at least the threshold, however far beyond
+    reached_low: int | None
+    reached_high: int | None
+    closeness: ClosenessEntry | None  # at the units needed, prompt by prompt
+    confirmed_units: int | None  # chosen on one half of the test prompts
+    confirmed: float | None  # explained effect with them on the other half
+    confirmed_low: float | None
+    confirmed_high: float | None
     warning: str | None  # why explained effect means little here
     metric: str
     metric_all: float | None
@@ -61,6 +81,8 @@ class RatioEntry(TypedDict):
     fewer_units: int
     units: Units
     ratio: float
+    ratio_low: float
+    ratio_high: float
     words: str
 
 
@@ -82,27 +104,33 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
             _write_circuit(folder, cell.scores, cell.curves, threshold)
     if table:
         write_file(folder / "scores.csv", csv_text(table))
+    repeats = {curve: cell.repeats(curve) for row in cells for cell in row for curve in cell.curves}
     panels = [[curve for cell in row for curve in cell.curves] for row in cells]
     titled = [(row[0].panel.title or curves[0].title, curves) for row, curves in zip(cells, panels, strict=True)]
-    save_figure(draw(titled, threshold=threshold, title=study.title), folder)
+    save_figure(draw(titled, threshold=threshold, title=study.title, repeats=repeats), folder)
     entries, ratios = list[Facts](), list[Facts]()
     for row, curves in zip(cells, panels, strict=True):
-        entries += [_entry(curve, row[0].panel.threshold) for curve in curves]
+        entries += [_entry(curve, repeats[curve], row[0].panel.threshold) for curve in curves]
         for first, second in combinations(curves, 2):
-            ratio = compare(first, second, row[0].panel.threshold)
-            if ratio and first.order == second.order:  # the one that needs more stands first
-                found = {**facts_of(first, "task", "order"), **vars(ratio), "ratio": ratio.value}
-                ratios.append({**found, "words": str(ratio)})
+            if first.order != second.order:
+                continue
+            if ratio := compare_repeats(repeats[first], repeats[second], row[0].panel.threshold):
+                ratios.append({**facts_of(first, "task", "order"), **_ratio(ratio)})
     return summary_of(KeptSummary, study, curves=entries, ratios=ratios)
 
 
+def _ratio(ratio: Ratio) -> Facts:
+    ends = {"ratio": ratio.value, "ratio_low": rounded(ratio.low), "ratio_high": rounded(ratio.high)}
+    return {**facts_of(ratio, "more", "fewer", "more_units", "fewer_units", "units"), **ends, "words": str(ratio)}
+
+
 def _write_circuit(folder: Path, scores: EdgeScores, curves: Sequence[Curve], threshold: float) -> None:
-    """Scores of edges as safetensors with their names; and the smallest circuit of the first order that reaches the
-    threshold, for MIB, for networkx and Gephi, and to be looked at."""
+    """Scores of edges as safetensors with their names; and the smallest circuit of the first order that is faithful
+    at the threshold, for MIB, for networkx and Gephi, and to be looked at."""
     place = folder / "edges" / file_name(f"{scores.task}-{scores.model}")
     scores.save(place)
     curve = next((curve for curve in curves if curve.order in SCORE_ORDERS and curve.mode == "keep"), None)
-    needed = None if curve is None else curve.units_needed(threshold).value
+    needed = None if curve is None else curve.first_k(threshold)
     if curve is not None and needed is not None:
         circuit = scores.circuit(needed, by=cast(ScoreOrder, curve.order))
         circuit.save_mib(place / "circuit.json")
@@ -110,8 +138,11 @@ def _write_circuit(folder: Path, scores: EdgeScores, curves: Sequence[Curve], th
         circuit.save_svg(place / "circuit.svg")
 
 
-def _entry(curve: Curve, threshold: float) -> Facts:
-    needed = curve.units_needed(threshold)
+def _entry(curve: Curve, repeats: Repeats, threshold: float) -> Facts:
+    """Of the first of the repeats, but for what speaks of all of them."""
+    needed, reached = (curve.units_needed(threshold, aim=aim) for aim in AIMS)
+    of_all = repeats.units_needed(threshold)
+    confirmed = curve.confirmed(threshold)
     metric, accuracy = curve.band(curve.metric).value, curve.band("accuracy").value
     whole, none = (-1, 0) if curve.mode == "keep" else (0, -1)
     named = needed.value is not None and curve.units == "heads"
@@ -120,9 +151,21 @@ def _entry(curve: Curve, threshold: float) -> Facts:
         "threshold": threshold,
         **facts_of(curve, "units", "total"),
         "needed": needed.value,
-        "needed_low": needed.low,
-        "needed_high": needed.high,
+        "needed_low": of_all.low,
+        "needed_high": of_all.high,
         "interval": needed.level,
+        "repeats": len(repeats.curves),
+        "needed_median": of_all.value,
+        "needed_range": list(of_all.span),
+        "stays": needed.stays,
+        "reached": reached.value,
+        "reached_low": reached.low,
+        "reached_high": reached.high,
+        "closeness": None if needed.value is None else _closeness(curve.closeness(needed.value)),
+        "confirmed_units": confirmed.k if confirmed else None,
+        "confirmed": rounded(confirmed.value) if confirmed else None,
+        "confirmed_low": rounded(confirmed.low) if confirmed else None,
+        "confirmed_high": rounded(confirmed.high) if confirmed else None,
         "warning": curve.warning(),
         "metric": curve.metric,
         "metric_all": rounded(metric[whole]),
@@ -134,3 +177,7 @@ def _entry(curve: Curve, threshold: float) -> Facts:
         "areas": {kind: rounded(area.value) for kind in ("CPR", "CMD") if (area := curve.area(kind)) is not None},
         "which": list(curve.ranking[: needed.value]) if named else [],
     }
+
+
+def _closeness(found: Closeness) -> Facts:
+    return {name: rounded(getattr(found, name)) for name in ("distance", "near", "kl")}

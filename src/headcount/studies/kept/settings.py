@@ -32,6 +32,8 @@ class Kept(Panel):
     """Of a grid."""
     draws: Count = 20
     """Of chance orders."""
+    repeats: Count = 1
+    """How often everything is done, each time with another seed: prompts, names, ranking and sweep."""
 
     def check(self) -> None:
         from ...meters.metrics import metric_named

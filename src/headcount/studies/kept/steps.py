@@ -1,9 +1,12 @@
 """The steps of a study of what is kept: scores of the units, and a sweep for each order. (Attention edges are scored
-prompt by prompt inside their sweep, and have no scores of their own.)"""
+prompt by prompt inside their sweep, and have no scores of their own.) Repeats are the same steps with other seeds."""
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
-from ...core.words import Mode
+from ...core.cache import Result
+from ...core.words import SCORE_ORDERS, Mode
 from ...edit import check_fill
 from ...meters import TOKENS_A_PASS
 from ...meters.memory import Sizes, head_bytes, plan_circuits, plan_scores, show_bytes
@@ -12,30 +15,69 @@ from ...rank import METHODS
 from ...rank.fit import Fit
 from ...rank.score import score
 from ...rank.scores import EdgeScores, HeadScores
-from ...sweeps import Curve, sweep
+from ...sweeps import Curve, Repeats, sweep
 from ...sweeps.orders import Scores
 from ...sweeps.sweep import points_to_measure
 from ...sweeps.units import units_of
 from ...tasks.examples import Task, pairs_only
 from ..kind import StudyKind
-from ..plan import Job, ScoredCell, ScoredWork, Step, Subject, mean_length
+from ..plan import Found, Job, ScoredCell, ScoredWork, Step, Subject, mean_length
 from .settings import EdgesKept, HeadsKept, Kept, ScoredKept
 
 SCORED = ("method", "fill", "steps", "seed", "positions", "readers")
 SWEPT = ("units", "points", "threshold", "precision", "draws", "seed", "fill", "positions", "readers", "prune")
 """Settings of a panel, where it has them, that scores and sweeps are told."""
 
-KeptCell = ScoredCell[Kept, Scores | None]
-KeptWork = ScoredWork[Kept, Scores | None]
+
+@dataclass(frozen=True)
+class KeptCell(ScoredCell[Kept, Scores | None]):
+    again: list[Curve] = field(default_factory=list)
+    """Of the other repeats."""
+
+    def repeats(self, curve: Curve) -> Repeats:
+        """A curve of this cell, and the same in the other repeats."""
+        return Repeats((curve, *(other for other in self.again if other.order == curve.order)))
+
+
+@dataclass(frozen=True)
+class KeptWork(ScoredWork[Kept, Scores | None]):
+    again: tuple[ScoredWork[Kept, Scores | None], ...] = ()
+    """The other repeats."""
+
+    @property
+    def steps(self) -> Sequence[Step[Result]]:
+        return [*super().steps, *(step for work in self.again for step in work.steps)]
+
+    def gather(self, found: Found) -> KeptCell:
+        cell = super().gather(found)
+        again = [curve for work in self.again for curve in work.gather(found).curves]
+        return KeptCell(cell.panel, cell.scores, cell.curves, again)
 
 
 def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memory: int | None) -> KeptWork:
+    """Everything once, and then as often as the panel has repeats with the seeds that follow: but for orders by chance,
+    which have draws, and but for examples that another seed does not change."""
+    first = plan_once(kind, panel, name, model, task, memory)
+    ranked = [order for order in panel.orders if order in SCORE_ORDERS]
+    again, seen = list[KeptWork](), {task.fingerprint}
+    for number in range(1, panel.repeats if ranked else 1):
+        other = panel.changed(seed=panel.seed + number, repeats=1, orders=ranked)
+        drawn = cast(Task, other.examples(model))
+        if drawn.fingerprint not in seen:
+            seen.add(drawn.fingerprint)
+            again.append(plan_once(kind, other, name, model, drawn, memory, f" · repeat {number + 1}"))
+    return replace(first, again=tuple(again))
+
+
+def plan_once(
+    kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memory: int | None, which: str = ""
+) -> KeptWork:
     """Scores, then a sweep for each order; refused here where memory or fill do not allow them."""
     at_once = memory if panel.units == "edges" else TOKENS_A_PASS
     subject = Subject.of(name, model, {"kind": kind.name, "panel": panel.facts()}, task, at_once=at_once)
     units = units_of(model, task, None, panel.units, getattr(panel, "readers", "kv-heads"))
     score_bytes, sweep_bytes, note = _memory(panel, model, task, memory)
-    label = f"{model.name} · {task.name}"
+    label = f"{model.name} · {task.name}{which}"
     mode: Mode = getattr(panel, "mode", "keep")
     ks = panel.ks if isinstance(panel.ks, str) else list(panel.ks) or None
 

@@ -14,18 +14,14 @@ def show(result: StudyResult[KeptSummary]) -> None:
     entries = result.summary["curves"]
     models = dict.fromkeys(f"{entry['model']} ({entry['total']} {in_words(entry['units'])})" for entry in entries)
     methods = dict.fromkeys(entry["method"] for entry in entries if entry["order"] != "chance")
-    share, masked, unit = entries[0]["threshold"], entries[0]["mode"] == "mask", in_words(entries[0]["units"])
+    unit, repeats = in_words(entries[0]["units"]), max(entry["repeats"] for entry in entries)
     print(f"\n{', '.join(models)}" + (f"; scored by {', '.join(methods)}." if methods else "."))
-    verb = "to be masked until" if masked else "to be kept for"
-    print(f"{unit.capitalize()} {verb} {share:.0%} of the effect{' is gone' * masked}, with a 90% interval:")
+    print(_question(entries[0], repeats))
     named = ("task", "model", "order") if len(models) > 1 else ("task", "order")
-    rows = []
-    for entry in entries:
-        low, high = (entry["total"] if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
-        needed = ("never", "") if entry["needed"] is None else (str(entry["needed"]), f"{low} to {high}")
-        none, whole = (number(m, ".2f") for m in (entry["metric_none"], entry["metric_all"]))
-        rows.append((*(str(dict(entry)[name]) for name in named), *needed, f"{entry['metric']} {none} to {whole}"))
-    print_table((*named, "needed", "interval", f"no {unit} to all"), rows)
+    rows = [(*(str(dict(entry)[name]) for name in named), *_numbers(entry, repeats > 1)) for entry in entries]
+    spans = ("range",) * (repeats > 1)
+    print_table((*named, "needed", "interval", *spans, "reached", "stays", "confirmed", f"no {unit} to all"), rows)
+    print("Confirmed: explained effect on one half of the test prompts, with as many as the other half needs.")
     if unit == "edges":
         _print_areas(entries)
     for ratio in result.summary["ratios"]:
@@ -33,6 +29,34 @@ def show(result: StudyResult[KeptSummary]) -> None:
     for warning in dict.fromkeys(f"{e['task']}, {e['model']}: {e['warning']}" for e in entries if e["warning"]):
         print(f"Warning: {warning}")
     print_end(result)
+
+
+def _question(entry: KeptEntry, repeats: int) -> str:
+    """What is counted, and what its interval holds."""
+    share, masked = entry["threshold"], entry["mode"] == "mask"
+    verb, end = ("masked", 0) if masked else ("kept", 1)
+    enough = f"at most {1 - share:.2g}" if masked else f"at least {share:.2g}"
+    over = (
+        "test prompts" if repeats == 1 else f"prompts, names and rankings ({repeats} repeats: needed is their median)"
+    )
+    return (
+        f"{in_words(entry['units']).capitalize()} to be {verb} until explained effect is within {1 - share:.2g} of"
+        f" {end} (needed), or {enough} (reached); {entry['interval']:.0%} intervals over {over}:"
+    )
+
+
+def _numbers(entry: KeptEntry, with_range: bool) -> tuple[str, ...]:
+    """The row of a curve, but for its names."""
+    low, high = (entry["total"] if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
+    found = ("never", "") if entry["needed_median"] is None else (str(entry["needed_median"]), f"{low} to {high}")
+    span = (" to ".join(map(str, dict.fromkeys(entry["needed_range"]))),) * with_range
+    reached, stays = ("never" if k is None else str(k) for k in (entry["reached"], entry["stays"]))
+    confirmed = ""
+    if entry["confirmed"] is not None:
+        ends = (number(end, ".2f") for end in (entry["confirmed_low"], entry["confirmed_high"]))
+        confirmed = f"{entry['confirmed']:.2f} ({' to '.join(ends)}) with {entry['confirmed_units']}"
+    none, whole = (number(m, ".2f") for m in (entry["metric_none"], entry["metric_all"]))
+    return *found, *span, reached, stays, confirmed, f"{entry['metric']} {none} to {whole}"
 
 
 def _print_areas(entries: Sequence[KeptEntry]) -> None:

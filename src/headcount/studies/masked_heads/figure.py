@@ -105,7 +105,7 @@ def _caption(curves: Sequence[Curve], second: str) -> str:
     heads = list(dict.fromkeys(f"{curve.model} ({curve.total:,} heads)" for curve in curves))
     where = {"generated": "from the last prompt token on", "all": "at every position"}
     places = " and ".join(dict.fromkeys(where[curve.provenance["positions"]] for curve in curves))
-    random = f" RandomK: mean of {draws} draws outside the top k, bands 90 % of the draws;"
+    random = f" RandomK: mean of {draws} draws outside the top k;"
     against = {
         "comet": "; COMET: masked answer against the unmasked one, with the right answer as source",
         "similarity": "; no COMET here: similarity is the cosine with the unmasked answer's all-MiniLM-L6-v2 embedding",
@@ -115,7 +115,7 @@ def _caption(curves: Sequence[Curve], second: str) -> str:
     return (
         f"{', '.join(heads)}; heads ranked by {curves[0].method} on other questions, masked with {curves[0].fill}"
         f" {places}; {asked} test questions a function.{random if draws else ''}"
-        f" bands of TopK: 90 % over resampled templates{against}"
+        f" bands: 90 % intervals over templates{' and draws' if draws else ''}{against}"
     )
 
 

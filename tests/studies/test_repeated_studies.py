@@ -1,0 +1,93 @@
+"""Repeats of a study: the same steps with other seeds, found again in the cache, and one answer from all of them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+import headcount as hc
+from curves_by_hand import curve_of
+from headcount.studies.bench import Bench
+from headcount.studies.kept.figure import draw
+from headcount.studies.runner import plan_study
+from headcount.studies.study import read_study
+from headcount.sweeps import Repeats
+
+SMALL = {"n": 12, "points": 4, "draws": 2, "orders": ["absolute", "chance"]}
+
+
+def planned(folder, task="ioi", **more):
+    """The steps of a study, by their keys."""
+    study = read_study("heads-kept", models=[folder], tasks=[task], overrides={**SMALL, **more})
+    return {step.key: step.label for step in plan_study(study, Bench(names=study.models)).plan.steps}
+
+
+def test_repeats_are_the_steps_of_the_seeds_that_follow(folder):
+    together = planned(folder, repeats=3)
+    alone = [planned(folder, seed=seed, orders=["absolute"]) for seed in (0, 1, 2)]
+    assert [len(steps) for steps in alone] == [2, 2, 2]
+    assert all(set(steps) <= set(together) for steps in alone), "so that each is found in the cache"
+    (left,) = set(together).difference(*alone)
+    assert together[left].endswith("chance"), "which has draws, and is not repeated"
+    assert sum("repeat 2" in label for label in together.values()) == 2
+
+
+def test_orders_by_chance_alone_are_not_repeated(folder):
+    assert planned(folder, repeats=3, orders=["chance"]) == planned(folder, orders=["chance"])
+
+
+def test_examples_that_no_seed_changes_are_not_repeated(folder, tmp_path):
+    line = {"corrupt": [1, 4, 3], "answer": [5], "wrong": [6]}
+    lines = [{**line, "clean": [1, 5 + number, 3], "split": ("train", "test")[number % 2]} for number in range(8)]
+    path = tmp_path / "fixed.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    assert planned(folder, str(path), repeats=3) == planned(folder, str(path))
+
+
+def test_the_summary_speaks_of_the_first_repeat_and_of_all(folder, shared_cache, tmp_path):
+    result = hc.run(
+        "heads-kept", models=[folder], tasks=["ioi"], out=tmp_path, overrides={**SMALL, "repeats": 3}, quiet=True
+    )
+    (cell,), curve = result.cells, result.curves[0]
+    found = cell.repeats(curve)
+    assert [one.provenance["arguments"]["seed"] for one in found.curves] == [0, 1, 2]
+    entry, chance = result.summary["curves"]
+    reached, faithful = (curve.units_needed(0.9, aim=aim) for aim in ("reached", "faithful"))
+    assert (entry["reached"], entry["needed"], entry["stays"]) == (reached.value, faithful.value, faithful.stays)
+    assert entry["closeness"]["distance"] == pytest.approx(curve.closeness(faithful.value).distance, rel=1e-5)
+    assert entry["confirmed"] == pytest.approx(curve.confirmed(0.9).value, rel=1e-5)
+    assert entry["confirmed_units"] == curve.confirmed(0.9).k
+    each = found.units_needed(0.9)
+    assert entry["repeats"] == 3
+    assert (entry["needed_low"], entry["needed_median"], entry["needed_high"]) == (each.low, each.value, each.high)
+    assert entry["needed_range"] == [min(each.each), max(each.each)]
+    assert (chance["order"], chance["repeats"], chance["needed_median"]) == ("chance", 1, chance["needed"])
+    assert len(list((tmp_path / "scores").iterdir())) == 1
+
+
+def test_the_figure_says_the_median_and_the_caption_that_there_are_repeats():
+    first, *others = (curve_of([[0, *[5] * k, *[10] * (20 - k)]] * 4, range(21)) for k in (3, 9, 6))
+    figure = draw([("IOI", [first])], threshold=0.9, repeats={first: Repeats((first, *others))})
+    assert [text.get_text() for ax in figure.axes for text in ax.texts] == ["7"]
+    assert "of 3 repeats the median and the range" in figure.get_supxlabel().replace("\n", " ")
+    alone = draw([("IOI", [first])], threshold=0.9)
+    assert [text.get_text() for ax in alone.axes for text in ax.texts] == ["4"]
+    assert "repeats" not in alone.get_supxlabel()
+
+
+def test_a_ring_shows_where_an_order_reaches_the_threshold_and_goes_beyond():
+    rings = []
+    for values in ([0, 5, 14, 12, 10.5, 10], [0, 5, 9.5, 9.7, 9.9, 10]):
+        (ax,) = draw([("IOI", [curve_of([values] * 4, range(6))])], threshold=0.9).axes
+        rings.append([line.get_xdata().tolist() for line in ax.lines if line.get_fillstyle() == "none"])
+    assert rings == [[[2]], []]
+
+
+def test_models_are_compared_over_all_repeats():
+    curves = {name: [curve_of([[0, *[5] * k, *[10] * (20 - k)]] * 4, range(21), model=name) for k in ks]
+              for name, ks in {"dense": (7, 11, 9), "sparse": (4, 4, 4)}.items()}  # fmt: skip
+    shown = [replace(found[0]) for found in curves.values()]
+    repeats = {first: Repeats((first, *curves[first.model][1:])) for first in shown}
+    (words,) = (text.get_text() for text in draw([("IOI", shown)], threshold=0.9, repeats=repeats).axes[0].texts)
+    assert words.startswith("dense needs 2.0x the heads\nof sparse (")
+    assert words.endswith("\n10 against 5")
