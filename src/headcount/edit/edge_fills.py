@@ -24,13 +24,13 @@ from .trace import Trace, Written, summed_heads, traced
 EDGE_FILLS = ("counterfactual", "mean", "mean-global", "zero")
 
 
-def check_cut(fill: Fill | str, positions: str) -> None:
-    """Whether edges can be cut so."""
+def check_cut(fill: Fill | str, positions: str, units: str = "Edges") -> None:
+    """Whether edges, or attention edges, can be cut so."""
     fill = Fill.parse(fill)
     if fill.kind not in EDGE_FILLS:
-        raise HeadcountError(f"Edges can be filled with {', '.join(EDGE_FILLS)}; this is {str(fill)!r}.")
+        raise HeadcountError(f"{units} can be filled with {', '.join(EDGE_FILLS)}; this is {str(fill)!r}.")
     if positions != "all":
-        raise HeadcountError(f"Edges are cut at all positions; this is {positions!r}.")
+        raise HeadcountError(f"{units} are cut at all positions; this is {positions!r}.")
 
 
 @dataclass(frozen=True)
