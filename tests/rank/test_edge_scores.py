@@ -110,6 +110,39 @@ def test_readers_for_each_query_head_share_the_score_of_their_kv_head(family, me
         np.testing.assert_allclose(by_query.values[:, columns].sum(1), wanted, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.parametrize("method", ["eap", "eap-ig", "eap-clean-corrupted"])
+@pytest.mark.parametrize("family", ["llama-gqa", "gpt2", "gpt_neox", "olmo2"])
+def test_the_score_of_a_whole_edge_is_the_sum_of_its_parts(family, method):
+    model = tiny(family, torch.float64)
+    whole, split = (hc.score(model, TASK, method, steps=3, readers=r) for r in ("components", "query-heads"))
+    assert whole.graph == Graph(3, 4, 4, split.graph.parallel, whole=True)
+    for name in whole.graph.readers:
+        parts = [i for i, part in enumerate(split.graph.readers) if part.partition("<")[0] == name]
+        assert len(parts) == (3 if name.startswith("a") else 1)
+        own = whole.values[:, whole.graph.readers.index(name)]
+        np.testing.assert_allclose(own, split.values[:, parts].sum(1), atol=1e-12)
+
+
+def test_exact_patching_of_a_whole_edge_moves_query_key_and_value_together():
+    """Against the meter of split edges; exact scores do not add up."""
+    model = tiny("llama-gqa", torch.float64)
+    one = hc.Task("one", "One", "logit_diff", TASK.train[:1], TASK.test[:1])
+    exact = hc.score(model, one, "edge-patching", readers="components")
+    assert (exact.values != 0).sum() > 0.9 * exact.graph.n_edges
+    meter = CircuitMeter(model, one.train, readers="query-heads")
+    split, real = meter.wiring.graph, torch.from_numpy(meter.wiring.graph.real)
+    apart = 0.0
+    for writer, node in [(0, "a0.h1"), (3, "a2.h3"), (5, "m2"), (1, "logits")]:
+        parts = [i for i, part in enumerate(split.readers) if part.partition("<")[0] == node]
+        keeps = real.repeat(2 + len(parts), 1, 1)
+        keeps[1, writer, parts] = False
+        keeps[range(2, len(keeps)), writer, parts] = False
+        whole, together, *alone = meter.measure(keeps)["logit_diff"][:, 0]
+        assert exact.values[writer, exact.graph.readers.index(node)] == pytest.approx(whole - together, abs=1e-9)
+        apart = max(apart, abs(sum(whole - value for value in alone) - (whole - together)))
+    assert apart > 1e-4
+
+
 def test_exact_patching_can_tell_query_heads_apart():
     model = tiny("llama-gqa", torch.float64)
     one = hc.Task("one", "One", "logit_diff", TASK.train[:1], TASK.test[:1])
@@ -134,6 +167,8 @@ def test_edge_scores_survive_saving(tmp_path):
     scores = hc.score(tiny("gpt_neox"), TASK, "eap")
     assert scores.graph.parallel
     loaded = hc.EdgeScores.load(scores.save(tmp_path))
+    whole = hc.score(tiny("gpt_neox"), TASK, "eap", readers="components")
+    assert hc.EdgeScores.load(whole.save(tmp_path / "whole")).graph == whole.graph
     assert np.array_equal(loaded.values, scores.values)
     assert loaded.graph == scores.graph
     assert loaded.order() == scores.order()

@@ -36,7 +36,7 @@ from ..meters.memory import Sizes, plan_scores
 from ..meters.metrics import batch_for, metric_named
 from ..models import Model
 from ..models.norms import NormParts
-from ..models.wiring import Projection, Wiring, find_wiring
+from ..models.wiring import Projection, Wiring, find_graph, find_wiring
 from ..tasks.batches import Batch, batches
 from ..tasks.examples import Pair
 from .method import Request
@@ -61,7 +61,7 @@ def _attribute(model: Model, pairs: Sequence[Pair], request: Request, points: Ca
             found = _score_batch(model, wiring, batch, start, request.metric, shares, at_once)
         scores += found.cpu().double()
         request.advance(forwards * len(batch))
-    return scores / len(pairs)
+    return torch.from_numpy(find_graph(model, request.readers).summed_to_whole(scores.numpy() / len(pairs)))
 
 
 eap = partial(_attribute, points=lambda steps: [1.0])

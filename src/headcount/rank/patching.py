@@ -48,7 +48,7 @@ def restore_each(model: Model, examples: Sequence[Example], request: Request) ->
 
 def edge_patching(model: Model, pairs: Sequence[Pair], request: Request) -> Tensor:
     meter = CircuitMeter(model, pairs, readers=request.readers, memory=request.memory, advance=request.advance)
-    real = torch.from_numpy(meter.wiring.graph.real)
+    real = torch.from_numpy(meter.graph.real)
     whole = meter.measure(real[None])[request.metric].mean()
     scores = torch.zeros(real.shape, dtype=torch.float64)
     for some in real.nonzero().split(EDGES_AT_ONCE):

@@ -44,7 +44,8 @@ def score(
     - `positions`: `all`, or `last` for the last prompt token only.
     - `steps`: points on the path of `attribution-ig` and `eap-ig`.
     - `readers`: for edges with grouped-query attention. `kv-heads`: keys and values are read once for each KV head.
-      `query-heads`: once for each query head, which is how MIB and EAP-IG count.
+      `query-heads`: once for each query head, which is how MIB and EAP-IG count. `components`: edges are counted whole,
+      from component to component; a head is one reader, whose query, key and value see the same.
     - `fit`: how gates are fitted, for `gating`; the paper's way by default, `headcount.QUICK` for a look.
     - `memory`: bytes that edges may use beyond the model; half a gigabyte by default, or what one prompt needs.
 
