@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 
 from ...core.words import in_words
+from ...edit import Fill
 from ...sweeps import Curve, Ratio, compare
 from ...view.style import different, grouped, styled, surround
 
@@ -29,44 +30,58 @@ PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_ROW = 3.1, 2.75, 4
 ON_WHITE: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}, "zorder": 6, "va": "bottom"}
 
 
+DrawnPanel = tuple[str, Sequence[Curve]]
+"""Its title and its curves."""
 Looks = dict[tuple[str, str], dict[str, Any]]
 """How the line of a model and order is plotted."""
 
 
 def plot(curves: Sequence[Curve], threshold: float | None = 0.9, title: str = "") -> Figure:
-    """A panel a task."""
-    return draw(list(grouped(curves, "title").items()), threshold=threshold, title=title)
+    """A panel a task and fill."""
+    panels = [panel for own in grouped(curves, "fill").values() for panel in grouped(own, "title").items()]
+    return draw(panels, threshold=threshold, title=title)
 
 
 @styled
-def draw(panels: Sequence[tuple[str, Sequence[Curve]]], *, threshold: float | None, title: str = "") -> Figure:
-    """Panels of curves, each with its own title. Several models are drawn in the first order and by chance;
-    tables have the other orders."""
+def draw(panels: Sequence[DrawnPanel], *, threshold: float | None, title: str = "") -> Figure:
+    """Panels of curves, each with its own title; where fills differ, each begins a row. Several models are drawn in the
+    first order and by chance; tables have the other orders."""
     panels = [(name, _shown(curves)) for name, curves in panels]
     everything = [curve for _, curves in panels for curve in curves]
     looks = _looks(everything)
-    columns = min(len(panels), PANELS_A_ROW)
-    rows = -(-len(panels) // columns)
+    rows = _rows(panels)
+    columns = max(map(len, rows))
     width = max(PANEL_WIDTH * columns, 5.0) + 0.3
     orders = _order_lines(looks)
     labels = [label for label in dict.fromkeys([*(look["label"] for look in looks.values()), *orders]) if label != "_"]
     # As many as fit side by side, at about 0.08 inches a letter and 0.6 for the line.
     beside = max(min(int(width / (0.08 * max(map(len, labels)) + 0.6)), len(labels)), 1)
-    height = PANEL_HEIGHT * rows + 0.55 + 0.2 * -(-len(labels) // beside)
+    height = PANEL_HEIGHT * len(rows) + 0.55 + 0.2 * -(-len(labels) // beside)
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for (name, curves), ax in zip(panels, axes.flat, strict=False):
-        _draw_panel(ax, name, curves, looks, threshold)
-    for ax in list(axes.flat)[len(panels) :]:
-        ax.remove()
-    for row in axes:
-        row[0].set_ylabel("Explained effect")
+    axes = figure.subplots(len(rows), columns, squeeze=False)
+    for row, places in zip(rows, axes, strict=True):
+        for (name, curves), ax in zip(row, places, strict=False):
+            _draw_panel(ax, name, curves, looks, threshold)
+        for ax in places[len(row) :]:
+            ax.remove()
+        places[0].set_ylabel("Explained effect")
     legend: dict[str, Any] = {}
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             legend.setdefault(label, handle)
     surround(figure, {**legend, **orders}, beside, title, _caption(everything), letters=13)
     return figure
+
+
+def _rows(panels: Sequence[DrawnPanel]) -> list[list[DrawnPanel]]:
+    """As many panels side by side as fit; each fill begins a row, and its panels say it."""
+    by_fill: dict[str, list[DrawnPanel]] = {}
+    for name, curves in panels:
+        by_fill.setdefault(curves[0].fill, []).append((name, curves))
+    if len(by_fill) > 1:
+        by_fill = {fill: [(f"{name}: {fill} fill", curves) for name, curves in own] for fill, own in by_fill.items()}
+    starts = {fill: range(0, len(own), PANELS_A_ROW) for fill, own in by_fill.items()}
+    return [own[start : start + PANELS_A_ROW] for fill, own in by_fill.items() for start in starts[fill]]
 
 
 def _shown(curves: Sequence[Curve]) -> list[Curve]:
@@ -160,7 +175,7 @@ def _order_lines(looks: Looks) -> dict[str, Line2D]:
 
 
 def _caption(curves: Sequence[Curve]) -> str:
-    """What the bands are, so that the figure can stand alone."""
+    """What the bands are and what fills ask, so that the figure can stand alone."""
     models = []
     for model, own in grouped(curves, "model").items():
         totals = sorted(curve.total for curve in own)  # attention edges are as many as a task's prompts are long
@@ -175,4 +190,6 @@ def _caption(curves: Sequence[Curve]) -> str:
     parts.append(f"{pairs} test prompts a panel, bands 90 % intervals over them")
     if draws := different(curve.draws for curve in curves if curve.draws > 1):
         parts.append(f"chance: {draws} draws and their spread")
+    if curves[0].mode == "keep":
+        parts += [f"{fill} fill asks {Fill.parse(fill).asks}" for fill in grouped(curves, "fill")]
     return "; ".join(parts)

@@ -4,7 +4,8 @@ prompt by prompt inside their sweep, and have no scores of their own.)"""
 from typing import Any
 
 from ...core.words import Mode
-from ...edit import check_fill
+from ...edit import Fill, check_fill
+from ...edit.attention_fills import mean_bytes
 from ...meters import TOKENS_A_PASS
 from ...meters.memory import Sizes, head_bytes, plan_circuits, plan_scores, show_bytes
 from ...models import Model
@@ -36,6 +37,7 @@ def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memo
     units = units_of(model, task, None, panel.units, getattr(panel, "readers", "kv-heads"))
     score_bytes, sweep_bytes, note = _memory(panel, model, task, memory)
     label = f"{model.name} · {task.name}"
+    filled = "" if panel.fill == "counterfactual" else f" · {panel.fill}"
     mode: Mode = getattr(panel, "mode", "keep")
     ks = panel.ks if isinstance(panel.ks, str) else list(panel.ks) or None
 
@@ -51,14 +53,16 @@ def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memo
         settings = told(SCORED, code=method.source)
         if panel.units == "edges":
             settings["fill"] = "counterfactual"  # all that their attribution knows; circuits may be filled otherwise
+        words = f"{label} · {panel.method}{filled if panel.units == 'heads' else ''}"
         runs, rest = runs * len(task.train), {"returns": returns, "memory": score_bytes}
-        scoring = subject.step(f"{label} · {panel.method}", score_step, settings, runs, mean_length(task.train), **rest)
+        scoring = subject.step(words, score_step, settings, runs, mean_length(task.train), **rest)
 
     def swept(order: str) -> Step[Curve]:
         runs = points_to_measure(units, ks, panel.points, order, panel.draws, mode) * len(task.test)
         settings, each = told(SWEPT, ks=ks, **{mode: order}), mean_length(task.test)
         needs = (scoring,) if scoring is not None and order != "chance" else ()
-        return subject.step(f"{label} · {order}", sweep_step, settings, runs, each, needs=needs, memory=sweep_bytes)
+        words = f"{label} · {order}{filled}"
+        return subject.step(words, sweep_step, settings, runs, each, needs=needs, memory=sweep_bytes)
 
     names = {"model": model.name, "task": task.name}
     return KeptWork(panel, names, task.title, scoring, tuple(map(swept, panel.orders)), note)
@@ -76,9 +80,12 @@ def sweep_step(job: Job, scores: Scores | None = None) -> Curve:
 def _memory(panel: Kept, model: Model, task: Task, memory: int | None) -> tuple[int, int, str]:
     """Bytes beyond the model that scores and sweeps take, and that in words; or an error before anything runs."""
     if isinstance(panel, HeadsKept):
-        check_fill(panel.fill, task.train)
+        for fill in panel.fills:
+            check_fill(fill, task.train)
     if not isinstance(panel, EdgesKept):
         found = head_bytes(model, task.test)
+        if panel.units == "attention-edges" and any(Fill.parse(fill).needs_reference for fill in panel.fills):
+            found += mean_bytes(model, max(len(example.ids) for side in task.sides for example in side))
         return found, found, ""
     sizes = Sizes.of_model(model, panel.readers)
     train, test = (pairs_only(side, "A study of edges") for side in task.sides)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ...core.words import in_words
+from ...edit import Fill
 from ...view.tables import number, print_table
 from ..runner import StudyResult
 from ..table import print_end
@@ -18,7 +19,8 @@ def show(result: StudyResult[KeptSummary]) -> None:
     print(f"\n{', '.join(models)}" + (f"; scored by {', '.join(methods)}." if methods else "."))
     verb = "to be masked until" if masked else "to be kept for"
     print(f"{unit.capitalize()} {verb} {share:.0%} of the effect{' is gone' * masked}, with a 90% interval:")
-    named = ("task", "model", "order") if len(models) > 1 else ("task", "order")
+    fills = list(dict.fromkeys(entry["fill"] for entry in entries))
+    named = ("task", *["model"] * (len(models) > 1), "order", *["fill"] * (len(fills) > 1))
     rows = []
     for entry in entries:
         low, high = (entry["total"] if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
@@ -26,16 +28,21 @@ def show(result: StudyResult[KeptSummary]) -> None:
         none, whole = (number(m, ".2f") for m in (entry["metric_none"], entry["metric_all"]))
         rows.append((*(str(dict(entry)[name]) for name in named), *needed, f"{entry['metric']} {none} to {whole}"))
     print_table((*named, "needed", "interval", f"no {unit} to all"), rows)
+    if not masked:
+        for fill in fills:
+            print(f"{fill.capitalize()} fill asks {Fill.parse(fill).asks}.")
     if unit == "edges":
-        _print_areas(entries)
+        for fill in fills:
+            _print_areas([e for e in entries if e["fill"] == fill], f", {fill} fill" * (len(fills) > 1))
     for ratio in result.summary["ratios"]:
-        print(f"{ratio['task']}, {ratio['order']}: {ratio['words']}.")
+        with_fill = f", {ratio['fill']} fill" * (len(fills) > 1)
+        print(f"{ratio['task']}, {ratio['order']}{with_fill}: {ratio['words']}.")
     for warning in dict.fromkeys(f"{e['task']}, {e['model']}: {e['warning']}" for e in entries if e["warning"]):
         print(f"Warning: {warning}")
     print_end(result)
 
 
-def _print_areas(entries: Sequence[KeptEntry]) -> None:
+def _print_areas(entries: Sequence[KeptEntry], of_fill: str) -> None:
     """MIB's areas, each from the order that it is meant for."""
     wanted = {"CPR": "signed", "CMD": "absolute"}
     found = []
@@ -43,5 +50,5 @@ def _print_areas(entries: Sequence[KeptEntry]) -> None:
         by_order = {e["order"]: e["areas"] for e in reversed(entries) if (e["task"], e["model"]) == (task, model)}
         areas = [by_order.get(order, {}).get(kind) for kind, order in wanted.items()]
         found.append((task, model, *("" if area is None else f"{area:.2f}" for area in areas)))
-    print("MIB's areas: CPR of the signed order (higher is better), CMD of the absolute order (0 is best):")
+    print(f"MIB's areas{of_fill}: CPR of the signed order (higher is better), CMD of the absolute order (0 is best):")
     print_table(("task", "model", *wanted), found)
