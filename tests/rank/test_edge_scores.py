@@ -192,9 +192,47 @@ def test_a_family_without_edge_support_is_named_and_keeps_its_heads():
     assert hc.score(model, TASK, "attribution").values.shape == (3, 4)
 
 
-def test_edges_take_no_other_fill():
-    with pytest.raises(hc.HeadcountError, match="counterfactual fill at all positions; this is zero"):
-        hc.score(tiny("gpt2"), TASK, "eap", fill="zero")
+@pytest.mark.parametrize("fill", ["zero", "mean"])
+@pytest.mark.parametrize("family", ["gpt2", "llama-gqa", "olmo2", "gpt_neox"])
+def test_eap_follows_the_fill(family, fill):
+    """Finite differences of one edge, moved a small way to what fills it."""
+    model, pair = tiny(family, torch.float64), TASK.train[0]
+    some = tuple(TASK.train[::3])  # of one length
+    scores = hc.score(model, hc.Task("some", "Some", "logit_diff", some, some), "eap", fill=fill)
+    one = hc.score(model, hc.Task("one", "One", "logit_diff", (pair,), (pair,)), "eap", fill=fill)
+    assert (fill == "mean") == (np.abs(one.values).max() < 1e-9), "the mean of one prompt is that prompt"
+    written = [run(model, torch.tensor([p.clean]))[0] for p in some]
+    filled = torch.zeros_like(written[0]) if fill == "zero" else torch.stack(written).mean(0)
+    step, largest = 1e-3, np.abs(scores.values).max()
+    for writer, reader in some_edges(scores.graph, np.random.default_rng(0), n=4):
+        wanted = []
+        for own, each in zip(some, written, strict=True):
+            direction = each[writer] - filled[writer]
+            up, down = (metric_with_one_reader_moved(model, own, reader, e * direction) for e in (step, -step))
+            wanted.append((up - down) / (2 * step))
+        name = scores.graph.edge_name((writer, reader))
+        assert scores.values[writer, reader] == pytest.approx(np.mean(wanted), abs=1e-3 * largest, rel=2e-3), name
+
+
+def test_exact_patching_follows_the_fill():
+    model = tiny("gpt2", torch.float64)
+    some = hc.Task("some", "Some", "logit_diff", TASK.train[:2], TASK.test[:1])
+    exact = hc.score(model, some, "edge-patching", fill="zero")
+    meter = CircuitMeter(model, some.train, fill="zero")
+    real = torch.from_numpy(meter.graph.real)
+    keeps = real.repeat(2, 1, 1)
+    keeps[1, 4, -1] = False
+    whole, without = meter.measure(keeps)["logit_diff"].mean(1)
+    assert exact.values[4, -1] == pytest.approx(whole - without, abs=1e-9)
+
+
+def test_methods_that_run_between_the_prompts_take_no_other_fill():
+    with pytest.raises(hc.HeadcountError, match="eap-ig scores edges with counterfactual fill; this is zero. Use one"):
+        hc.score(tiny("gpt2"), TASK, "eap-ig", fill="zero")
+    with pytest.raises(hc.HeadcountError, match="Edges can be filled with"):
+        hc.score(tiny("gpt2"), TASK, "eap", fill="resample")
+    with pytest.raises(hc.HeadcountError, match="Edges are cut at all positions; this is 'last'"):
+        hc.score(tiny("gpt2"), TASK, "eap", positions="last")
 
 
 def test_the_micro_model_worked_out_by_hand():

@@ -98,7 +98,7 @@ class EdgeFiller:
             input_change = (clean.attention_stream[0] - base.attention_stream[0]).flatten(0, -2)
         else:
             whole = clean.written(wiring)
-            fill = self._of(whole, batch)
+            fill = self.written(whole, batch)
             change = whole - fill
             streams = _without(model, wiring, clean, change)
             with _every_reader_sees(wiring, streams), traced(model, wiring, last) as base:
@@ -109,10 +109,10 @@ class EdgeFiller:
         caught = (attention, base.projected, mlp, final, written)
         return BaseRun(batch, ids, last, prefix, *caught, fill, input_change, uncut)
 
-    def _of(self, written: Written, batch: Batch) -> Written:
-        """The fill of every token of a batch."""
+    def written(self, like: Written, batch: Batch) -> Written:
+        """What edges outside a circuit carry at every token of a batch, where that is not the counterfactual."""
         if self.means is None:
-            return Written.of_parts([torch.zeros_like(part) for part in written.parts()])
+            return Written.of_parts([torch.zeros_like(part) for part in like.parts()])
         filled = []
         for mean in self.means.parts():
             by_position = mean[: batch.length] if len(mean) > 1 else mean.expand(batch.length, *mean.shape[1:])

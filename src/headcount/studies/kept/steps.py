@@ -51,9 +51,9 @@ def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memo
         runs = method.forwards(model.head_count, panel.steps, units.total, updates)
         returns = HeadScores if panel.units == "heads" else EdgeScores
         settings = told(SCORED, code=method.source)
-        if panel.units == "edges":
-            settings["fill"] = "counterfactual"  # all that their attribution knows; circuits may be filled otherwise
-        words = f"{label} · {panel.method}{filled if panel.units == 'heads' else ''}"
+        if panel.units == "edges" and not method.any_fill:
+            settings["fill"] = "counterfactual"  # all that the method knows; circuits may be filled otherwise
+        words = f"{label} · {panel.method}{filled if settings['fill'] == panel.fill else ''}"
         runs, rest = runs * len(task.train), {"returns": returns, "memory": score_bytes}
         scoring = subject.step(words, score_step, settings, runs, mean_length(task.train), **rest)
 
