@@ -23,6 +23,11 @@ def grouped():
     return hc.score(tiny("llama-gqa"), TASK, "eap")
 
 
+@pytest.fixture(scope="module")
+def whole():
+    return hc.score(tiny("llama-gqa"), TASK, "eap", readers="components")
+
+
 def test_mibs_layout(scores, tmp_path):
     circuit = scores.circuit(20)
     found = json.loads(circuit.save_mib(tmp_path / "circuit.json").read_text())
@@ -70,6 +75,30 @@ def test_the_drawing_holds_every_node_and_edge_inside_its_frame(grouped, tmp_pat
         assert float(box.get("x", 0)) + float(box.get("width")) <= width
         assert float(box.get("y", 0)) + float(box.get("height")) <= height
     assert "30 of 190 edges" in " ".join(texts[:2])
+
+
+def test_whole_edges_are_one_edge_for_networkx_and_three_for_mib(whole, tmp_path):
+    circuit = whole.circuit(30)
+    graph = networkx.read_graphml(circuit.save_graphml(tmp_path / "circuit.graphml"))
+    assert graph.number_of_edges() == 30
+    assert networkx.is_directed_acyclic_graph(graph)
+    found = json.loads(circuit.save_mib(tmp_path / "circuit.json").read_text())
+    assert len(found["edges"]) == 262
+    for writer, reader in np.argwhere(whole.graph.real):
+        node, name = whole.graph.readers[reader], whole.graph.writers[writer]
+        parts = [f"{node}<{role}>" for role in "qkv"] if node.startswith("a") else [node]
+        written = [found["edges"][f"{name}->{part}"] for part in parts]
+        assert {edge["in_graph"] for edge in written} == {bool(circuit.keep[writer, reader])}
+        assert sum(edge["score"] for edge in written) == pytest.approx(whole.values[writer, reader], abs=1e-12)
+
+
+def test_whole_edges_are_drawn_once(whole, tmp_path):
+    circuit = whole.circuit(30)
+    text = circuit.save_svg(tmp_path / "circuit.svg").read_text()
+    assert text.count("<path") == len(circuit.pruned())
+    assert f"30 of {whole.graph.n_edges} edges" in text
+    assert ">head</text>" in text
+    assert ">query</text>" not in text
 
 
 def test_a_large_circuit_is_drawn_in_part_and_says_so(scores, tmp_path):

@@ -208,6 +208,40 @@ def test_dangling_edges_matter_with_zeros_and_do_not_with_the_counterfactual():
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("fill", ["zero", "counterfactual"])
+def test_whole_edges_are_what_they_are_by_hand(fill):
+    """Node by node, on a model without groups: the query, the key and the value of a head see one sum."""
+    model, pair = tiny("llama", torch.float64), TASK.test[0]
+    meter = CircuitMeter(model, [pair], fill=fill, readers="components")
+    ids = torch.tensor([pair.clean])
+    written, _ = run(model, torch.tensor([pair.corrupt]))
+    for seed, share in ((0, 0.15), (1, 0.6)):
+        keep = torch.rand(meter.graph.real.shape, generator=torch.Generator().manual_seed(seed)) < share
+        filled = written if fill == "counterfactual" else torch.zeros_like(written)
+        logits = by_hand(model, ids, keep[:, meter.graph.whole_readers], filled)
+        wanted = float(logits[pair.answers[0]] - logits[pair.wrongs[0]])
+        assert meter.measure(keep[None])["logit_diff"][0, 0] == pytest.approx(wanted, abs=1e-4)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", ["llama-gqa", "gpt2", "gpt_neox", "gemma2"])
+def test_whole_edges_are_circuits_of_query_heads_whose_inputs_go_together(family):
+    model = tiny(family, torch.float64)
+    whole, split = (CircuitMeter(model, TASK.test, readers=r) for r in ("components", "query-heads"))
+    real = torch.from_numpy(whole.graph.real)
+    some = torch.rand(real.shape, generator=torch.Generator().manual_seed(0)) < 0.5
+    keeps = torch.stack([real, torch.zeros_like(real), some & real])
+    found = whole.measure(keeps)["logit_diff"]
+    parts = keeps[:, :, torch.from_numpy(whole.graph.whole_readers)]
+    np.testing.assert_allclose(found, split.measure(parts)["logit_diff"], atol=1e-9)
+    for index, pair in enumerate(TASK.test):
+        for circuit, ids in enumerate((pair.clean, pair.corrupt)):
+            logits = model.logits(torch.tensor([ids]))[0, -1]
+            wanted = float(logits[pair.answers[0]] - logits[pair.wrongs[0]])
+            assert found[circuit, index] == pytest.approx(wanted, abs=1e-4)
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("family", FAMILIES)
 def test_readers_for_each_query_head_leave_the_ends_where_they_are(family):
     model = tiny(family, torch.float64)

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from headcount.models.graph import Graph
@@ -26,6 +27,42 @@ def test_published_counts(name, layers, heads, edges):
     assert graph.n_edges == edges
     assert len(graph.writers) == 1 + layers * (heads + 1)
     assert len(graph.readers) == layers * (3 * heads + 1) + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "heads", "edges"),
+    [("GPT-2 small", 12, 12, 11_611), ("SmolLM2-135M", 30, 9, 44_371), ("OLMo-7B", 32, 32, 543_281)],
+)
+def test_counts_of_whole_edges(name, layers, heads, edges):
+    graph = Graph(layers, heads, heads, whole=True)
+    assert graph.n_edges == edges
+    assert len(graph.readers) == len(graph.writers)  # the logits read and do not write, the input writes alone
+    assert graph.readers[heads - 1 : heads + 1] == (f"a0.h{heads - 1}", "m0")
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_whole_edge_into_a_head_is_its_edges_into_query_key_and_value(parallel):
+    graph = Graph(3, 4, 4, parallel, whole=True)
+    assert graph.split == Graph(3, 4, 4, parallel)
+    parts = [graph.readers[owner] for owner in graph.whole_readers]
+    assert parts == [name.partition("<")[0] for name in graph.split.readers]
+    assert np.array_equal(graph.real[:, graph.whole_readers], graph.split.real)
+    scores = np.random.default_rng(0).random(graph.split.real.shape)
+    summed, head = graph.summed_to_whole(scores), graph.readers.index("a1.h2")
+    split = [graph.split.readers.index(f"a1.h2<{role}>") for role in "qkv"]
+    np.testing.assert_allclose(summed[:, head], scores[:, split].sum(1))
+    np.testing.assert_array_equal(summed[:, -1], scores[:, -1])
+    np.testing.assert_array_equal(graph.split.summed_to_whole(scores), scores)
+
+
+def test_dangling_whole_edges_are_those_whose_parts_dangle():
+    graph = Graph(3, 4, 4, whole=True)
+    for seed in range(5):
+        keep = np.random.default_rng(seed).random(graph.real.shape) < 0.25
+        pruned = graph.pruned(keep)
+        assert 0 < pruned.sum() < (keep & graph.real).sum()
+        split = graph.split.pruned(keep[:, graph.whole_readers])
+        np.testing.assert_array_equal(pruned[:, graph.whole_readers], split)
 
 
 def test_names_and_order():

@@ -110,6 +110,39 @@ def test_readers_for_each_query_head_share_the_score_of_their_kv_head(family, me
         np.testing.assert_allclose(by_query.values[:, columns].sum(1), wanted, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.parametrize("method", ["eap", "eap-ig", "eap-clean-corrupted"])
+@pytest.mark.parametrize("family", ["llama-gqa", "gpt2", "gpt_neox", "olmo2"])
+def test_the_score_of_a_whole_edge_is_the_sum_of_its_parts(family, method):
+    model = tiny(family, torch.float64)
+    whole, split = (hc.score(model, TASK, method, steps=3, readers=r) for r in ("components", "query-heads"))
+    assert whole.graph == Graph(3, 4, 4, split.graph.parallel, whole=True)
+    for name in whole.graph.readers:
+        parts = [i for i, part in enumerate(split.graph.readers) if part.partition("<")[0] == name]
+        assert len(parts) == (3 if name.startswith("a") else 1)
+        own = whole.values[:, whole.graph.readers.index(name)]
+        np.testing.assert_allclose(own, split.values[:, parts].sum(1), atol=1e-12)
+
+
+def test_exact_patching_of_a_whole_edge_moves_query_key_and_value_together():
+    """Against the meter of split edges; exact scores do not add up."""
+    model = tiny("llama-gqa", torch.float64)
+    one = hc.Task("one", "One", "logit_diff", TASK.train[:1], TASK.test[:1])
+    exact = hc.score(model, one, "edge-patching", readers="components")
+    assert (exact.values != 0).sum() > 0.9 * exact.graph.n_edges
+    meter = CircuitMeter(model, one.train, readers="query-heads")
+    split, real = meter.wiring.graph, torch.from_numpy(meter.wiring.graph.real)
+    apart = 0.0
+    for writer, node in [(0, "a0.h1"), (3, "a2.h3"), (5, "m2"), (1, "logits")]:
+        parts = [i for i, part in enumerate(split.readers) if part.partition("<")[0] == node]
+        keeps = real.repeat(2 + len(parts), 1, 1)
+        keeps[1, writer, parts] = False
+        keeps[range(2, len(keeps)), writer, parts] = False
+        whole, together, *alone = meter.measure(keeps)["logit_diff"][:, 0]
+        assert exact.values[writer, exact.graph.readers.index(node)] == pytest.approx(whole - together, abs=1e-9)
+        apart = max(apart, abs(sum(whole - value for value in alone) - (whole - together)))
+    assert apart > 1e-4
+
+
 def test_exact_patching_can_tell_query_heads_apart():
     model = tiny("llama-gqa", torch.float64)
     one = hc.Task("one", "One", "logit_diff", TASK.train[:1], TASK.test[:1])
@@ -134,6 +167,8 @@ def test_edge_scores_survive_saving(tmp_path):
     scores = hc.score(tiny("gpt_neox"), TASK, "eap")
     assert scores.graph.parallel
     loaded = hc.EdgeScores.load(scores.save(tmp_path))
+    whole = hc.score(tiny("gpt_neox"), TASK, "eap", readers="components")
+    assert hc.EdgeScores.load(whole.save(tmp_path / "whole")).graph == whole.graph
     assert np.array_equal(loaded.values, scores.values)
     assert loaded.graph == scores.graph
     assert loaded.order() == scores.order()
@@ -157,9 +192,47 @@ def test_a_family_without_edge_support_is_named_and_keeps_its_heads():
     assert hc.score(model, TASK, "attribution").values.shape == (3, 4)
 
 
-def test_edges_take_no_other_fill():
-    with pytest.raises(hc.HeadcountError, match="counterfactual fill at all positions; this is zero"):
-        hc.score(tiny("gpt2"), TASK, "eap", fill="zero")
+@pytest.mark.parametrize("fill", ["zero", "mean"])
+@pytest.mark.parametrize("family", ["gpt2", "llama-gqa", "olmo2", "gpt_neox"])
+def test_eap_follows_the_fill(family, fill):
+    """Finite differences of one edge, moved a small way to what fills it."""
+    model, pair = tiny(family, torch.float64), TASK.train[0]
+    some = tuple(TASK.train[::3])  # of one length
+    scores = hc.score(model, hc.Task("some", "Some", "logit_diff", some, some), "eap", fill=fill)
+    one = hc.score(model, hc.Task("one", "One", "logit_diff", (pair,), (pair,)), "eap", fill=fill)
+    assert (fill == "mean") == (np.abs(one.values).max() < 1e-9), "the mean of one prompt is that prompt"
+    written = [run(model, torch.tensor([p.clean]))[0] for p in some]
+    filled = torch.zeros_like(written[0]) if fill == "zero" else torch.stack(written).mean(0)
+    step, largest = 1e-3, np.abs(scores.values).max()
+    for writer, reader in some_edges(scores.graph, np.random.default_rng(0), n=4):
+        wanted = []
+        for own, each in zip(some, written, strict=True):
+            direction = each[writer] - filled[writer]
+            up, down = (metric_with_one_reader_moved(model, own, reader, e * direction) for e in (step, -step))
+            wanted.append((up - down) / (2 * step))
+        name = scores.graph.edge_name((writer, reader))
+        assert scores.values[writer, reader] == pytest.approx(np.mean(wanted), abs=1e-3 * largest, rel=2e-3), name
+
+
+def test_exact_patching_follows_the_fill():
+    model = tiny("gpt2", torch.float64)
+    some = hc.Task("some", "Some", "logit_diff", TASK.train[:2], TASK.test[:1])
+    exact = hc.score(model, some, "edge-patching", fill="zero")
+    meter = CircuitMeter(model, some.train, fill="zero")
+    real = torch.from_numpy(meter.graph.real)
+    keeps = real.repeat(2, 1, 1)
+    keeps[1, 4, -1] = False
+    whole, without = meter.measure(keeps)["logit_diff"].mean(1)
+    assert exact.values[4, -1] == pytest.approx(whole - without, abs=1e-9)
+
+
+def test_methods_that_run_between_the_prompts_take_no_other_fill():
+    with pytest.raises(hc.HeadcountError, match="eap-ig scores edges with counterfactual fill; this is zero. Use one"):
+        hc.score(tiny("gpt2"), TASK, "eap-ig", fill="zero")
+    with pytest.raises(hc.HeadcountError, match="Edges can be filled with"):
+        hc.score(tiny("gpt2"), TASK, "eap", fill="resample")
+    with pytest.raises(hc.HeadcountError, match="Edges are cut at all positions; this is 'last'"):
+        hc.score(tiny("gpt2"), TASK, "eap", positions="last")
 
 
 def test_the_micro_model_worked_out_by_hand():

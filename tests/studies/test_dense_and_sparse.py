@@ -27,7 +27,7 @@ def test_attention_edges_are_a_study(folder, own_cache, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"fill": "zero"}, "unknown key 'fill'"),
+        ({"fill": "resample"}, "Attention edges can be filled with counterfactual, mean, mean-global, zero"),
         ({"mode": "mask"}, "unknown key 'mode'"),
         ({"orders": ["chance-matched"]}, "orders cannot be 'chance-matched'"),
     ],

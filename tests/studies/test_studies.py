@@ -35,7 +35,7 @@ def test_the_output_folder(result, tmp_path):
 
 def test_curves_csv_has_a_row_a_point(result, tmp_path):
     rows = list(csv.DictReader((tmp_path / "out" / "curves.csv").read_text().splitlines()))
-    assert list(rows[0]) == ["model", "task", "units", "method", "order", "k", "metric", "value", "low", "high"]
+    assert list(rows[0]) == ["model", "task", "units", "method", "order", "fill", "k", "metric", "value", "low", "high"]
     assert {row["order"] for row in rows} == {"absolute", "signed", "chance"}
     assert {row["metric"] for row in rows} == {
         "explained_effect",

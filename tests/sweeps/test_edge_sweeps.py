@@ -120,6 +120,20 @@ def test_query_heads_are_swept_as_they_were_scored(model):
     assert curve.provenance["arguments"]["readers"] == "query-heads"
 
 
+def test_whole_edges_are_swept_as_they_were_scored_and_by_chance(model):
+    scores = hc.score(model, TASK, "eap", readers="components")
+    assert scores.readers_on(model) == "components"
+    curve = hc.sweep(model, TASK, scores, ks=[20], threshold=0, fill="zero")
+    assert curve.total == scores.graph.n_edges == Graph(3, 4, 4, whole=True).n_edges
+    assert curve.provenance["arguments"]["readers"] == "components"
+    assert curve.ranking[0] == scores.graph.edge_name(scores.order()[0])
+    keep = torch.from_numpy(scores.circuit(20).split().keep)
+    wanted = CircuitMeter(model, TASK.test, readers="query-heads", fill="zero").measure(keep[None])["logit_diff"][0]
+    np.testing.assert_allclose(curve.values["logit_diff"][0, 1], wanted, atol=1e-5)
+    chance = hc.sweep(model, TASK, units="edges", readers="components", keep="chance", draws=2, ks=[5], threshold=0)
+    assert chance.total == curve.total
+
+
 def test_what_cannot_be_is_said(model, scores):
     others = replace(scores, graph=Graph(2, 4, 4), values=np.zeros((11, 27)))
     with pytest.raises(

@@ -20,6 +20,7 @@ from ..view.tables import print_comparison, print_evaluation, print_table
 from .app import ModelArgument, SplitOption, app, load_model
 from .options import given, options_of, own_options, with_options
 
+READERS_HELP = "Who reads keys and values: kv-heads or query-heads; or components, a head being one reader."
 TEXT_HELP = "Files (.txt, .jsonl), a folder, or a dataset's name; may be given again."
 
 
@@ -92,7 +93,7 @@ def forecast(
     model: Annotated[str, typer.Argument(help="A folder with config.json, a hub id, or a known shape (olmo-7b).")],
     length: Annotated[int, typer.Option(help="Tokens of a prompt.")] = 20,
     memory: Annotated[str | None, typer.Option(help="What may be used beyond the model, such as 8GB.")] = None,
-    readers: Annotated[str, typer.Option(help="Who reads keys and values: kv-heads or query-heads.")] = "kv-heads",
+    readers: Annotated[str, typer.Option(help=READERS_HELP)] = "kv-heads",
     dtype: Annotated[str, typer.Option(help="Type of the weights.")] = "float32",
 ) -> None:
     """Say how many edges a model has and what they need, from its config alone."""
@@ -104,7 +105,8 @@ def forecast(
     found = make_forecast(model, length=length, memory=allowed, readers=asked, dtype=dtype)
     graph = found.sizes.graph
     print(f"{model}: {graph.n_layers} layers of {graph.n_heads} heads, {graph.n_edges:,} edges")
-    print(f"({len(graph.writers):,} writers, {len(graph.readers):,} readers, keys and values read by {readers});")
+    read_by = "a head being one" if graph.whole else f"keys and values read by {readers}"
+    print(f"({len(graph.writers):,} writers, {len(graph.readers):,} readers, {read_by});")
     print(f"weights in {dtype}: {show_bytes(found.weights)}. Beyond them, with prompts of {length} tokens:")
     limit = "by default" if allowed is None else f"in {show_bytes(allowed)}"
     print_table(("job", "one prompt", f"what runs at once {limit}"), found.rows())

@@ -34,6 +34,10 @@ def given(settings: type[Settings], values: Mapping[str, object]) -> dict[str, o
     return {key: _value(key, settings.model_fields[key], value) for key, value in found.items()}
 
 
+def takes_list(settings: type[Settings], key: str) -> bool:
+    return key in settings.model_fields and _element(settings.model_fields[key]) is not None
+
+
 def own_options(function: Command) -> list[Parameter]:
     """Those that a function names itself."""
     named = [each for each in signature(function).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]

@@ -11,10 +11,10 @@ from ..core.errors import HeadcountError
 from ..studies import STUDIES, StudyKind
 from ..studies.study import parse, read_study, study_path
 from .app import run_app
-from .options import Command, given, options_of, own_options, with_options
+from .options import Command, given, options_of, own_options, takes_list, with_options
 
-AGAIN = {"models": "model", "task": "task", "orders": "order"}
-"""Keys whose option is given once for each value."""
+AGAIN = {"models": "model", "task": "task", "orders": "order", "fill": "fill"}
+"""Keys whose option is given once for each value, where a kind of study takes several."""
 PLAN_HELP = "Say what would be run, what is cached, and what it takes."
 
 
@@ -72,7 +72,8 @@ def _command(kind: StudyKind) -> Command:
         result.study.kind.part("table").show(result)
 
     run.__doc__ = kind.summary
-    options = [*options_of(kind.settings, parse(kind.toml)[0].get("defaults", {}), AGAIN), *own_options(run)]
+    again = {key: name for key, name in AGAIN.items() if key == "task" or takes_list(kind.settings, key)}
+    options = [*options_of(kind.settings, parse(kind.toml)[0].get("defaults", {}), again), *own_options(run)]
     # Memory is asked for where it decides how much runs at once.
     hidden = ("units", "title") if kind.settings.TAKES_MEMORY else ("units", "title", "memory")
     return with_options(run, [option for option in options if option.name not in hidden])

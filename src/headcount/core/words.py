@@ -20,8 +20,9 @@ Positions = Literal["all", "last", "generated"]
 that a generated answer depends on beyond the prompt's own values; where one token is predicted the two are the same."""
 WrittenPositions = Literal["generated", "all"]
 """The same while a model writes. `generated`: the prompt is read by the whole model. `all`: the prompt too."""
-Readers = Literal["kv-heads", "query-heads"]
-"""Who reads keys and values: the model's KV heads, or every query head as if it had its own (as MIB counts)."""
+Readers = Literal["kv-heads", "query-heads", "components"]
+"""Who reads keys and values: the model's KV heads, or every query head as if it had its own (as MIB counts). Or edges
+are counted whole, from component to component: a head is one reader, whose query, key and value see the same."""
 Grid = Literal["log", "linear", "quadratic", "all"]
 SplitBy = Literal["words", "templates"]
 """What train and test of a task do not share: its words alone, or its templates and all that fills them too."""

@@ -57,3 +57,15 @@ class Terms:
         with visit_attention(model, visit):
             model.run(ids)
         return found
+
+    def summed(self, layer: int, share: Tensor) -> Tensor:
+        """Σ_j share_ij a_ij v_j, [row, query, head, size]; `share` is [row, head, query, key]."""
+        return mixed(self.weights[layer] * share, self.values[layer])
+
+    def along(self, layer: int, direction: Tensor) -> Tensor:
+        """a_ij v_j · direction_i, [row, head, query, key]; `direction` is [row, query, head, size]. A group of heads
+        may share the values of a KV head."""
+        value, direction = self.values[layer], direction.transpose(1, 2)
+        rows, heads, queries, size = direction.shape
+        dots = direction.reshape(rows, value.shape[1], -1, size) @ value.transpose(-1, -2)
+        return self.weights[layer] * dots.view(rows, heads, queries, -1)

@@ -24,13 +24,13 @@ from .trace import Trace, Written, summed_heads, traced
 EDGE_FILLS = ("counterfactual", "mean", "mean-global", "zero")
 
 
-def check_cut(fill: Fill | str, positions: str) -> None:
-    """Whether edges can be cut so."""
+def check_cut(fill: Fill | str, positions: str, units: str = "Edges") -> None:
+    """Whether edges, or attention edges, can be cut so."""
     fill = Fill.parse(fill)
     if fill.kind not in EDGE_FILLS:
-        raise HeadcountError(f"Edges can be filled with {', '.join(EDGE_FILLS)}; this is {str(fill)!r}.")
+        raise HeadcountError(f"{units} can be filled with {', '.join(EDGE_FILLS)}; this is {str(fill)!r}.")
     if positions != "all":
-        raise HeadcountError(f"Edges are cut at all positions; this is {positions!r}.")
+        raise HeadcountError(f"{units} are cut at all positions; this is {positions!r}.")
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class EdgeFiller:
             input_change = (clean.attention_stream[0] - base.attention_stream[0]).flatten(0, -2)
         else:
             whole = clean.written(wiring)
-            fill = self._of(whole, batch)
+            fill = self.written(whole, batch)
             change = whole - fill
             streams = _without(model, wiring, clean, change)
             with _every_reader_sees(wiring, streams), traced(model, wiring, last) as base:
@@ -109,10 +109,10 @@ class EdgeFiller:
         caught = (attention, base.projected, mlp, final, written)
         return BaseRun(batch, ids, last, prefix, *caught, fill, input_change, uncut)
 
-    def _of(self, written: Written, batch: Batch) -> Written:
-        """The fill of every token of a batch."""
+    def written(self, like: Written, batch: Batch) -> Written:
+        """What edges outside a circuit carry at every token of a batch, where that is not the counterfactual."""
         if self.means is None:
-            return Written.of_parts([torch.zeros_like(part) for part in written.parts()])
+            return Written.of_parts([torch.zeros_like(part) for part in like.parts()])
         filled = []
         for mean in self.means.parts():
             by_position = mean[: batch.length] if len(mean) > 1 else mean.expand(batch.length, *mean.shape[1:])

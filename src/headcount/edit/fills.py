@@ -47,6 +47,16 @@ class Fill:
         return f"scale({self.scale:g})" if self.kind == "scale" else self.kind
 
     @property
+    def asks(self) -> str:
+        """What a study asks that keeps some units and lets the others carry this."""
+        if self.kind == "counterfactual":
+            return "what of the difference between the two prompts the kept units carry"
+        if self.kind == "resample":
+            return "what of the behaviour is left when the other units come from another prompt"
+        others = {"zero": "silent", "scale": f"turned down to {self.scale:g}"}.get(self.kind, "average")
+        return f"what of the behaviour is left when the other units are {others}"
+
+    @property
     def needs_reference(self) -> bool:
         """True where the fill is an average over a set of prompts."""
         return self.kind.startswith("mean")

@@ -1,4 +1,5 @@
-"""GraphML for networkx and Gephi: a node a component, an edge for each role, with its score.
+"""GraphML for networkx and Gephi: a node a component, an edge for each role, with its score; without a role where edges
+are counted whole.
 
 Query heads that share a KV head each get its edges, as in `Circuit.by_query_head`.
 """

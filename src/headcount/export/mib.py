@@ -1,4 +1,7 @@
-"""MIB's and EAP-IG's graph JSON: every edge of the model with its score and whether it is in the circuit."""
+"""MIB's and EAP-IG's graph JSON: every edge of the model with its score and whether it is in the circuit.
+
+Edges that are grouped or counted whole are written out as MIB counts them, as in `Circuit.split`.
+"""
 
 import json
 
@@ -8,7 +11,7 @@ from ..rank.circuit import Circuit
 
 
 def mib(circuit: Circuit) -> str:
-    wide = circuit.by_query_head()
+    wide = circuit.split()
     graph = wide.graph
     inside = {*wide.nodes, "logits"}
     writers, readers, scores, keep = graph.writers, graph.readers, wide.scores, wide.keep

@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from xml.sax.saxutils import escape
 
+from ..models.graph import INPUTS
 from ..rank.circuit import Circuit, Edge
 
 GREY = "#5b5b5b"
 READS = {"q": ("query", "#2f6db3", -14), "k": ("key", "#2a9d6f", 0), "v": ("value", "#e8833a", 14)}
-READS[""] = ("MLP, logits", GREY, 0)
-"""Role -> its word, its colour, and where its edges end: the three readers of a head stand side by side below it."""
+READS |= {"": ("MLP, logits", GREY, 0), "whole": ("head", "#2f6db3", 0)}
+"""Role -> its word, its colour, and where its edges end: the three readers of a head stand side by side below it.
+Edges into a head that are counted whole have no role of their own."""
 NODE_WIDTH, NODE_HEIGHT, GAP_X, GAP_Y, MARGIN, LINE = 56, 20, 12, 50, 24, 18
 BOW = 130  # room beside the nodes for edges that pass many layers
 ROUNDS = 12
@@ -30,10 +32,15 @@ def svg(circuit: Circuit, most: int = 80) -> str:
         title += f"; drawn: the {len(shown)} strongest that are connected"
     if len(whole) > len(circuit):
         title += ", once for each query head that shares a key or value"
-    return _drawing({name: circuit.layer_of(name) for name in shown.nodes}, list(shown.edges()), title)
+    edges = [edge._replace(role="whole") if _is_whole(circuit, edge) else edge for edge in shown.edges()]
+    return _drawing({name: circuit.layer_of(name) for name in shown.nodes}, edges, title, circuit.graph.whole)
 
 
-def _drawing(layers: Mapping[str, int], edges: Sequence[Edge], title: str) -> str:
+def _is_whole(circuit: Circuit, edge: Edge) -> bool:
+    return circuit.graph.whole and edge.node.startswith("a")
+
+
+def _drawing(layers: Mapping[str, int], edges: Sequence[Edge], title: str, whole: bool) -> str:
     """`layers`: node -> layer. Colour tells roles apart, width the size of the score, dashes that it is negative."""
     rows = _rows(layers, edges)
     widest = max((sum(not name.startswith("m") for name in row) for row in rows), default=1)
@@ -50,7 +57,7 @@ def _drawing(layers: Mapping[str, int], edges: Sequence[Edge], title: str) -> st
     ]
     for number, line in enumerate(words):
         lines.append(f'<text x="{MARGIN}" y="{MARGIN + LINE * number}" font-size="13">{escape(line)}</text>')
-    lines += _legend(below)
+    lines += _legend(below, ("whole", "") if whole else ("q", "k", "v", ""))
     largest = max((abs(edge.score) for edge in edges), default=0.0) or 1.0
     span = max(len(rows) - 1, 1)
     for edge in sorted(edges, key=lambda edge: abs(edge.score)):  # the strongest on top
@@ -86,9 +93,9 @@ def _places(rows: Sequence[Sequence[str]], left: float, heads_width: float, bott
     return found
 
 
-def _legend(y: float) -> list[str]:
+def _legend(y: float, roles: Sequence[str]) -> list[str]:
     found, x = [], float(MARGIN)
-    for word, colour, dashes in (*((*read[:2], "") for read in READS.values()), ("negative score", GREY, DASHES)):
+    for word, colour, dashes in (*((*READS[role][:2], "") for role in roles), ("negative score", GREY, DASHES)):
         ends = f'x1="{x}" y1="{y}" x2="{x + 22}" y2="{y}"'
         found.append(f'<line {ends} stroke="{colour}" stroke-width="2.5"{dashes}/>')
         found.append(f'<text x="{x + 28}" y="{y + 4}" font-size="11">{word}</text>')
@@ -100,7 +107,8 @@ def _curve(start: Point, end: Point, edge: Edge, strength: float, bow: float) ->
     _, colour, aside = READS[edge.role]
     (x1, y1), (x2, y2) = (start[0], start[1] - NODE_HEIGHT / 2), (end[0] + aside, end[1] + NODE_HEIGHT / 2)
     side, bend = -bow if edge.role else bow, max((y1 - y2) * 0.35, 12)
-    words = f"{edge.writer} to {edge.node}{' ' + edge.role if edge.role else ''}: {edge.score:+.4g}"
+    role = f" {edge.role}" if edge.role in INPUTS else ""
+    words = f"{edge.writer} to {edge.node}{role}: {edge.score:+.4g}"
     return (
         f'<path d="M{x1:.1f} {y1:.1f} C{x1 + side:.1f} {y1 - bend:.1f} {x2 + side:.1f} {y2 + bend:.1f}'
         f' {x2:.1f} {y2:.1f}" fill="none" stroke="{colour}" stroke-width="{0.6 + 3.4 * strength:.2f}"'

@@ -1,20 +1,22 @@
 """The third unit: attention edges (layer, head, query position, key position) of one prompt.
 
 A head writes at position i the sum over j ≤ i of a_ij v_j. An attention edge is one term of that sum. Removed, it
-carries the term of the counterfactual run, so that none kept is the same as no head kept, and all kept the clean run.
+carries the term of the counterfactual run, its mean, or nothing (`edit/attention_fills.py`), so that none kept is the
+same as no head kept, and all kept the clean run.
 
 Positions belong to a prompt, so an order of attention edges does too: every prompt has its own, and a mask is
 (draw, k), the first k edges of each prompt in one of its orders.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..edit.attention import Terms, visit_attention
+from ..edit.attention import visit_attention
+from ..edit.attention_fills import AttentionFiller, FilledTerms
 from ..models import Model
 from ..models.gates import mixed
 from ..tasks.batches import Batch, batches
@@ -22,17 +24,17 @@ from ..tasks.examples import Pair
 from .meter import TOKENS_A_PASS, Advance, Values, silent
 from .metrics import OF_PAIRS, Reference, measure_all
 
-ScoreEdges = Callable[[list[int], Batch, Terms], Tensor]
-"""(places of the pairs, the pairs, their counterfactual run) -> [draw, pair, layer, head, query, key]."""
+ScoreEdges = Callable[[list[int], Batch, FilledTerms], Tensor]
+"""(places of the pairs, the pairs, what removed edges carry) -> [draw, pair, layer, head, query, key]."""
 
 
 @dataclass(frozen=True)
 class _Ready:
-    """A batch with its counterfactual run and the rank of every attention edge, once for each draw."""
+    """A batch with what removed edges carry in it, and the rank of every attention edge, once for each draw."""
 
     indices: list[int]
     batch: Batch
-    other: Terms
+    fill: FilledTerms
     ranks: Tensor  # [draw, pair, layer, head, query, key]
     uncut: Reference
 
@@ -40,14 +42,24 @@ class _Ready:
 @dataclass(eq=False, repr=False)
 class AttentionEdgeMeter:
     """Pairs made ready to be measured with the first k attention edges of each kept; the orders of each prompt come
-    from `score`, largest first, one order a draw."""
+    from `score`, largest first, one order a draw.
+
+    **Arguments:**
+
+    - `fill`: what removed edges carry: `counterfactual`, `zero`, `mean` (at each query and key) or `mean-global`.
+    - `reference`: the prompts that means are taken over.
+    """
 
     model: Model
     pairs: Sequence[Pair]
     score: ScoreEdges
+    _: KW_ONLY
+    fill: str = "counterfactual"
+    reference: Sequence[Pair] = ()
     advance: Advance = silent
 
     def __post_init__(self) -> None:
+        self.filler = AttentionFiller.prepare(self.model, self.fill, self.pairs, self.reference, TOKENS_A_PASS // 2)
         self._ready = [self._readied(*some) for some in batches(self.pairs, self.model.device, TOKENS_A_PASS // 2)]
 
     def __len__(self) -> int:
@@ -64,8 +76,8 @@ class AttentionEdgeMeter:
         return found
 
     def _readied(self, indices: list[int], batch: Batch) -> _Ready:
-        other = Terms.of(self.model, batch.corrupt)
-        scores = self.score(indices, batch, other)
+        fill = self.filler.terms(self.model, batch)
+        scores = self.score(indices, batch, fill)
         at = torch.arange(batch.length, device=self.model.device)
         real = (at[None, :, None] >= at) & (at[:, None] <= batch.last[:, None, None])  # [pair, query, key]
         flat = scores.masked_fill(~real[None, :, None, None], -torch.inf).flatten(2)
@@ -74,15 +86,15 @@ class AttentionEdgeMeter:
         ranks = torch.empty_like(places, dtype=torch.int32).scatter_(-1, places, counted).view(scores.shape)
         with torch.no_grad():
             uncut = Reference.of(self.model.last_logits(batch.clean, batch.spots))
-        return _Ready(indices, batch, other, ranks, uncut)
+        return _Ready(indices, batch, fill, ranks, uncut)
 
     @torch.no_grad()
     def _run(self, part: _Ready, keep: Tensor) -> dict[str, Tensor]:
         """Metric -> [1, pair]."""
 
         def visit(layer: int, weights: Tensor, value: Tensor) -> Tensor:
-            kept, other = keep[:, layer], part.other
-            return mixed(weights * kept, value) + mixed(other.weights[layer] * ~kept, other.values[layer])
+            kept = keep[:, layer]
+            return mixed(weights * kept, value) + part.fill.summed(layer, ~kept)
 
         with visit_attention(self.model, visit):
             logits = self.model.last_logits(part.batch.clean, part.batch.spots, rows=part.batch.rows)

@@ -23,7 +23,7 @@ from ..core.words import Readers
 from ..edit.edge_fills import BaseRun, EdgeFiller
 from ..edit.stream import only_kept_edges
 from ..models import Model
-from ..models.wiring import find_wiring
+from ..models.wiring import find_graph, find_wiring
 from ..tasks.batches import batches
 from ..tasks.examples import Pair
 from .memory import Sizes, plan_circuits
@@ -39,7 +39,7 @@ class CircuitMeter:
 
     - `fill`: what removed edges carry: `counterfactual`, `zero`, `mean` (at each position) or `mean-global`.
     - `reference`: the prompts that means are taken over.
-    - `readers`: who reads keys and values, `kv-heads` or `query-heads`.
+    - `readers`: who reads keys and values, `kv-heads` or `query-heads`; or `components`, where a head is one reader.
     - `prune`: take dangling edges out of circuits first, those of nodes that the input does not reach or that do not
       reach the logits. With counterfactual fill they carry the counterfactual anyway, and change nothing.
     - `memory`: bytes that may be used beyond the model; `plan` says how much then runs at once.
@@ -57,6 +57,7 @@ class CircuitMeter:
 
     def __post_init__(self) -> None:
         model, pairs = self.model, self.pairs
+        self.graph = find_graph(model, self.readers)
         self.wiring = find_wiring(model, self.readers)
         self.sizes = Sizes.of_model(model, self.readers)
         self.plan = plan_circuits(self.sizes, pairs, self.memory, model.device)
@@ -72,6 +73,8 @@ class CircuitMeter:
         """Metric -> [circuit, pair]; `keeps` is [circuit, writer, reader], True for edges in the circuit."""
         values = {name: np.empty((len(keeps), len(self.pairs))) for name in OF_PAIRS}
         graph = self.wiring.graph
+        if self.graph.whole:  # each part of a whole edge is kept with it
+            keeps = keeps[:, :, self.graph.whole_readers]
         if self.prune or self.filler.is_counterfactual:
             keeps = torch.from_numpy(np.stack([graph.pruned(keep) for keep in keeps.cpu().numpy()]))
         keeps = keeps & torch.from_numpy(graph.real)

@@ -73,7 +73,7 @@ class Sizes:
         """Peak of EAP with so many gradient points, some of them in one pass."""
         layers, writers, width = self.graph.n_layers, len(self.graph.writers), self.width
         projected = self.query_features + 2 * self.kv_features
-        written = (writers + self.graph.readers_a_layer) * width
+        written = (writers + self.graph.split.readers_a_layer) * width
         kept = at_once * layers * (6 * width + 2 * projected + (3 if self.gated else 2) * self.mlp_features)
         directions = points * (2 * layers + 1) * (2 * width + writers)
         ends = 3 * layers * (self.query_features + width)

@@ -161,8 +161,8 @@ def graph_of_config(
         heads = "; its heads are: use heads, or a model of" if heads_work or family else ". Use a model of"
         known = ", ".join(sorted(name for name, other in FAMILIES.sound().items() if other.edges))
         raise HeadcountError(f"Edges are not supported for the family {model_type!r}{heads} {known}.")
-    n_kv = n_heads if readers == "query-heads" else _kv_heads(text, n_heads)
-    return Graph(n_layers, n_heads, n_kv, bool(family.edges.parallel(text)))
+    n_kv = _kv_heads(text, n_heads) if readers == "kv-heads" else n_heads
+    return Graph(n_layers, n_heads, n_kv, bool(family.edges.parallel(text)), whole=readers == "components")
 
 
 def has_edges(model: Model) -> bool:
@@ -178,8 +178,8 @@ def _kv_heads(text_config: Any, n_heads: int) -> int:
 
 
 def find_wiring(model: Model, readers: Readers = "kv-heads") -> Wiring:
-    """Every module that edges touch, or an error that names the family."""
-    graph = find_graph(model, readers)
+    """Every module that edges touch, or an error that names the family; whole edges are wired as they are run."""
+    graph = find_graph(model, readers).split
     anatomy = model.anatomy
     family = FAMILIES[anatomy.model_type]
     wires = family.edges

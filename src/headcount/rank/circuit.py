@@ -19,7 +19,7 @@ class Edge(NamedTuple):
 
     writer: str
     node: str
-    role: str  # q, k or v; empty for MLPs and the logits
+    role: str  # q, k or v; empty for MLPs, the logits, and heads that read whole edges
     score: float
 
 
@@ -63,6 +63,16 @@ class Circuit:
         copies = np.array(([1] * graph.n_heads + [group] * 2 * graph.n_kv_heads + [1]) * graph.n_layers + [1])
         keep, scores = np.repeat(self.keep, copies, axis=1), np.repeat(self.scores * (1 / copies), copies, axis=1)
         return replace(self, graph=replace(graph, n_kv_heads=graph.n_heads), keep=keep, scores=scores)
+
+    def split(self) -> "Circuit":
+        """Readers as MIB counts them: of grouped keys and values `by_query_head`; each part of a whole edge is kept
+        with it, and gets an equal part of its score."""
+        graph = self.graph
+        if not graph.whole:
+            return self.by_query_head()
+        owners = graph.whole_readers
+        scores = (self.scores / np.bincount(owners))[:, owners]
+        return replace(self, graph=graph.split, keep=self.keep[:, owners], scores=scores)
 
     def save_mib(self, path: str | Path) -> Path:
         """MIB's and EAP-IG's graph JSON: every edge of the model with its score and whether it is in the circuit."""

@@ -5,7 +5,8 @@ before its own norm),
 
     score(f, b) = sum over positions of (u_f,clean - u_f,corrupt) · dm/dx_b
 
-positive where keeping the edge raises the metric. They differ in where the gradient is taken:
+positive where keeping the edge raises the metric. `eap` also knows the other fills of circuits: the mean of what f
+writes, or nothing, in the place of u_f,corrupt. They differ in where the gradient is taken:
 
     eap                  at the clean prompt                             Syed et al. 2023, arXiv 2310.10348
     eap-ig               averaged over e_corrupt + k/S (e_clean - e_corrupt), k = 0 … S-1; e are the token embeddings
@@ -30,13 +31,14 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ..edit import Fill, first_reached, mix_inputs
+from ..edit import first_reached, mix_inputs
+from ..edit.edge_fills import EdgeFiller
 from ..edit.trace import Trace, Written, traced
 from ..meters.memory import Sizes, plan_scores
 from ..meters.metrics import batch_for, metric_named
 from ..models import Model
 from ..models.norms import NormParts
-from ..models.wiring import Projection, Wiring, find_wiring
+from ..models.wiring import Projection, Wiring, find_graph, find_wiring
 from ..tasks.batches import Batch, batches
 from ..tasks.examples import Pair
 from .method import Request
@@ -52,16 +54,18 @@ def _attribute(model: Model, pairs: Sequence[Pair], request: Request, points: Ca
     scores = torch.zeros(wiring.graph.real.shape, dtype=torch.float64)
     forwards = 2 * len(shares) + len({0.0, 1.0} - set(shares))
     plan = plan_scores(sizes, pairs, len(shares), request.memory, model.device)
+    filler = EdgeFiller.prepare(model, wiring, str(request.filler.fill), pairs, pairs, plan.tokens)
     for _, batch in batches(pairs, model.device, plan.tokens):
-        # Before the first token in which the prompts differ, writers write the same in both: nothing is scored there.
-        start = first_reached(batch, Fill.parse("counterfactual"), None)
+        # Before the first token in which the prompts differ, writers write the same in both: nothing is scored there
+        # with counterfactual fill.
+        start = first_reached(batch, filler.fill, None)
         scored = (batch.length - start) * len(batch)
         at_once = sizes.points_at_once(scored, len(batch), len(shares), plan.budget)
         with wiring.readied(), model.frozen():
-            found = _score_batch(model, wiring, batch, start, request.metric, shares, at_once)
+            found = _score_batch(model, wiring, filler, batch, start, request.metric, shares, at_once)
         scores += found.cpu().double()
         request.advance(forwards * len(batch))
-    return scores / len(pairs)
+    return torch.from_numpy(find_graph(model, request.readers).summed_to_whole(scores.numpy() / len(pairs)))
 
 
 eap = partial(_attribute, points=lambda steps: [1.0])
@@ -70,7 +74,14 @@ eap_clean_corrupted = partial(_attribute, points=lambda steps: [1.0, 0.0])
 
 
 def _score_batch(
-    model: Model, wiring: Wiring, batch: Batch, start: int, metric: str, points: list[float], at_once: int
+    model: Model,
+    wiring: Wiring,
+    filler: EdgeFiller,
+    batch: Batch,
+    start: int,
+    metric: str,
+    points: list[float],
+    at_once: int,
 ) -> Tensor:
     """Summed over the pairs of a batch, [writer, reader], from position `start` on; `at_once` points share a pass."""
     prefix = model.read_prefix(batch.clean[:, :start]) if start else None
@@ -97,12 +108,13 @@ def _score_batch(
         del trace, gradients, logits, total, found, of_all
     with torch.no_grad():
         for share, ids in ((0.0, corrupt), (1.0, clean)):
-            if share not in written:
+            if share not in written and (share or filler.is_counterfactual):
                 past = None if prefix is None else model.repeated_prefix(prefix, 1)
                 with traced(model, wiring, last) as trace:
                     model.run(ids, past)
                 written[share] = trace.written(wiring)
-        delta = (written[1.0] - written[0.0]).expanded(model, wiring)
+        fill = written[0.0] if filler.is_counterfactual else filler.written(written[1.0], batch)
+        delta = (written[1.0] - fill).expanded(model, wiring)
         answers = torch.arange(len(last), device=last.device) * clean.shape[1] + last
         return _contract(wiring, readings, delta, answers)
 

@@ -38,7 +38,7 @@ class Request:
     """What a method is told beside the model and the examples."""
 
     metric: str
-    filler: "Filler"  # what a removed head carries
+    filler: "Filler"  # what a removed head carries; of edges, its `fill`
     positions: Positions
     steps: int  # points on the path of an integrated gradient
     seed: int
@@ -66,6 +66,9 @@ class Method:
     metric: str = ""  # the one that the method knows; any where empty
     fill: str = ""  # what it puts in a head's place unless told otherwise
     samples: Samples = "examples"  # what its scores have one of
+    any_fill: bool = (
+        False  # of methods for edges: whether removed edges may carry something else than the counterfactual
+    )
     source: str = field(init=False, default="")
     """A hash of the code behind a method from outside, as it was when it became known; empty for our own."""
 
@@ -108,9 +111,10 @@ def register_method(
     metric: str = "",
     fill: str = "",
     samples: Samples = "examples",
+    any_fill: bool = False,
 ) -> "Callable[[ScoreFunction], ScoreFunction]":
     """Make a scoring function of your own known by a name; the arguments are the fields of `Method`."""
-    given = units, needs_pairs, signed, side, metric, fill, samples
+    given = units, needs_pairs, signed, side, metric, fill, samples, any_fill
     return lambda function: METHODS.add(name, Method(name, summary, cost, function, *given)).function()
 
 

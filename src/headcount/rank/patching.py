@@ -11,7 +11,8 @@
 The first asks whether the head is needed, the second whether it is enough. Where heads cover for each other they
 differ.
 
-`edge-patching`: the clean run, with the edge (f, b) alone carrying what f writes in the counterfactual run:
+`edge-patching`: the clean run, with the edge (f, b) alone carrying what f writes in the counterfactual run, or another
+fill:
 
     score(f, b) = m(clean run) - m(clean run, edge (f, b) changed)
 
@@ -47,8 +48,16 @@ def restore_each(model: Model, examples: Sequence[Example], request: Request) ->
 
 
 def edge_patching(model: Model, pairs: Sequence[Pair], request: Request) -> Tensor:
-    meter = CircuitMeter(model, pairs, readers=request.readers, memory=request.memory, advance=request.advance)
-    real = torch.from_numpy(meter.wiring.graph.real)
+    meter = CircuitMeter(
+        model,
+        pairs,
+        fill=str(request.filler.fill),
+        reference=pairs,
+        readers=request.readers,
+        memory=request.memory,
+        advance=request.advance,
+    )
+    real = torch.from_numpy(meter.graph.real)
     whole = meter.measure(real[None])[request.metric].mean()
     scores = torch.zeros(real.shape, dtype=torch.float64)
     for some in real.nonzero().split(EDGES_AT_ONCE):

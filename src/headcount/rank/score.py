@@ -7,6 +7,7 @@ from ..core.progress import progress_bar
 from ..core.provenance import Facts, provenance
 from ..core.words import POSITIONS, Positions, Readers
 from ..edit import Filler
+from ..edit.edge_fills import check_cut
 from ..meters import TOKENS_A_PASS, Advance
 from ..meters.metrics import require_metric
 from ..models import Model
@@ -39,12 +40,13 @@ def score(
 
     - `method`: one of `headcount methods`.
     - `metric`: what the scores speak of; the task's own by default.
-    - `fill`: what a removed head carries, for `patching`, `attribution` and `gating`. By default the counterfactual
-      where a task has pairs, else zero.
+    - `fill`: what a removed head carries, for `patching`, `attribution` and `gating`; or a removed edge, for `eap` and
+      `edge-patching`. By default the counterfactual where a task has pairs, else zero.
     - `positions`: `all`, or `last` for the last prompt token only.
     - `steps`: points on the path of `attribution-ig` and `eap-ig`.
     - `readers`: for edges with grouped-query attention. `kv-heads`: keys and values are read once for each KV head.
-      `query-heads`: once for each query head, which is how MIB and EAP-IG count.
+      `query-heads`: once for each query head, which is how MIB and EAP-IG count. `components`: edges are counted whole,
+      from component to component; a head is one reader, whose query, key and value see the same.
     - `fit`: how gates are fitted, for `gating`; the paper's way by default, `headcount.QUICK` for a look.
     - `memory`: bytes that edges may use beyond the model; half a gigabyte by default, or what one prompt needs.
 
@@ -65,10 +67,13 @@ def score(
     examples: Sequence[Example] = task.split("train")
     if chosen.needs_pairs:
         examples = pairs_only(examples, f"The method {method}")
-    if chosen.units == "edges" and (fill, positions) != ("counterfactual", "all"):
-        raise HeadcountError(
-            f"{method} scores edges with counterfactual fill at all positions; this is {fill}, {positions}."
-        )
+    if chosen.units == "edges":
+        check_cut(fill, positions)
+        if fill != "counterfactual" and not chosen.any_fill:
+            known = [name for name, other in METHODS.sound().items() if other.any_fill]
+            raise HeadcountError(
+                f"{method} scores edges with counterfactual fill; this is {fill}. Use one of {', '.join(known)}."
+            )
     most, side = max_tokens or TOKENS_A_PASS, chosen.side
     filler = Filler.prepare(model, fill, examples=examples, reference=examples, side=side, seed=seed, max_tokens=most)
     graph = find_graph(model, readers) if chosen.units == "edges" else None

@@ -17,7 +17,7 @@ from .study import Study
 
 S = TypeVar("S", bound=Summary)
 SUMMARY_VERSION = 2
-CSV_COLUMNS = ("model", "task", "units", "method", "order", "k", "metric", "value", "low", "high")
+CSV_COLUMNS = ("model", "task", "units", "method", "order", "fill", "k", "metric", "value", "low", "high")
 
 
 def write_common(folder: Path, study: Study, cells: Sequence[Cell], summary: Summary, steps: Sequence[Facts]) -> None:

@@ -2,7 +2,7 @@
 the schema; its docstring is its help. (Free of torch, for the command line's sake.)"""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self
 
 from pydantic import AfterValidator, Field
 
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 Count = Annotated[int, Field(ge=1)]
 Texts = Annotated[Listed[str], AfterValidator(check(bool, "must be a list of texts that is not empty"))]
+
+
+Table = dict[str, Any]
+"""Keys and values of a panel, as a TOML has them."""
 
 
 class Fingerprinted(Protocol):
@@ -52,6 +56,11 @@ class Panel(Settings):
     def __init__(self, **values: object) -> None:
         listed = {key: values[key] for key in self.ONCE if isinstance(values.get(key), list | tuple)}
         super().__init__(**{**values, **{key: list(dict.fromkeys(value)) for key, value in listed.items()}})  # type: ignore[call-overload]
+
+    @classmethod
+    def apart(cls, tables: Sequence[Table]) -> list[Table]:
+        """The tables of a study's panels; one that asks several questions becomes a panel for each."""
+        return list(tables)
 
     def check(self) -> None:
         """Say what can be known to be wrong before a model is loaded."""

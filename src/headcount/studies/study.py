@@ -4,17 +4,15 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 
 from ..core.errors import HeadcountError, did_you_mean
 from . import STUDIES
 from .kind import StudyKind
-from .panel import Panel
+from .panel import Panel, Table
 
 TABLES = ("kind", "title", "defaults", "quick", "panel")
-Table = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,8 @@ def read_study(
         # A task that has a panel for models of its own, and one for all others, is run once for those of the command.
         free = {panel["task"] for panel in written if "models" not in panel}
         written = [panel for panel in written if "models" not in panel or panel["task"] not in free]
-    panels = tuple(kind.settings(**{**raw.get("defaults", {}), **panel, **late}) for panel in written)
+    tables = kind.settings.apart([{**raw.get("defaults", {}), **panel, **late} for panel in written])
+    panels = tuple(kind.settings(**table) for table in tables)
     kind.settings.check_together(panels, str(path))
     return Study(kind, path.stem, str(raw.get("title", path.stem)), panels)
 

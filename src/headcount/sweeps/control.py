@@ -15,7 +15,8 @@ import numpy as np
 
 from ..core.errors import HeadcountError
 from ..core.saving import Floats
-from .curve import Curve, Interval, ends_of, resamplings
+from .curve import Curve, Interval
+from .resampling import ends_of, resamplings
 
 
 def control(real: Curve, nonsense: Curve, k: int, level: float = 0.9) -> Interval[float]:

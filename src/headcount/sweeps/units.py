@@ -13,7 +13,7 @@ from torch import Tensor
 from ..core.errors import HeadcountError
 from ..core.words import CHANCE_ORDERS, ORDERS, UNITS, Mode, Positions, Readers, Units, in_words
 from ..edit import Filler, head_name
-from ..edit.attention import Terms
+from ..edit.attention_fills import FilledTerms
 from ..edit.edge_fills import check_cut
 from ..meters import Advance, AttentionEdgeMeter, CircuitMeter, HeadMeter
 from ..meters.attention_edges import edge_count
@@ -140,9 +140,9 @@ class AttentionEdges:
         return edge_count(self.model, self.longest)
 
     def order(self, asked: Asked) -> Order[Sequence[Point]]:
-        for key, value in {"mode": "keep", "fill": "counterfactual", "positions": "all"}.items():
-            if (given := getattr(asked, key)) != value:
-                raise HeadcountError(f"Attention edges know the {key} {value!r} alone; this is {given!r}.")
+        if asked.mode != "keep":
+            raise HeadcountError(f"Attention edges know the mode 'keep' alone; this is {asked.mode!r}.")
+        check_cut(asked.fill, asked.positions, "Attention edges")
         if asked.order == "chance-matched":
             raise HeadcountError(f"Attention edges have no order {asked.order!r}. Known: {', '.join(ORDERS[:3])}.")
         return OwnOrders(asked.draws if asked.by_chance else 1)
@@ -154,18 +154,19 @@ class AttentionEdges:
         return "chance" if asked.by_chance else "attribution"
 
     def meter(self, task: Task, asked: Asked, advance: Advance) -> AttentionEdgeMeter:
-        pairs = pairs_only(task.split("test"), "A sweep over attention edges")
+        both = (task.split("test"), task.train)
+        pairs, reference = (pairs_only(side, "A sweep over attention edges") for side in both)
 
-        def score(indices: list[int], batch: Batch, other: Terms) -> Tensor:
+        def score(indices: list[int], batch: Batch, fill: FilledTerms) -> Tensor:
             if not asked.by_chance:
-                found = attention_attribution(self.model, batch, asked.metric, other)[None]
+                found = attention_attribution(self.model, batch, asked.metric, fill)[None]
                 return found if asked.order == "signed" else found.abs()
             shape, draws = (self.model.n_layers, self.model.n_heads, batch.length, batch.length), range(asked.draws)
             rngs = [np.random.default_rng((asked.seed, draw, index)) for draw in draws for index in indices]
             random = np.stack([rng.random(shape, dtype=np.float32) for rng in rngs])
             return torch.from_numpy(random).view(asked.draws, len(indices), *shape).to(self.model.device)
 
-        return AttentionEdgeMeter(self.model, pairs, score, advance)
+        return AttentionEdgeMeter(self.model, pairs, score, fill=asked.fill, reference=reference, advance=advance)
 
 
 AnyUnits = Heads | Edges | AttentionEdges

@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 
 from ...core.words import in_words
+from ...edit import Fill
 from ...sweeps import Curve, Ratio, Repeats, compare_repeats
 from ...view.style import different, grouped, styled, surround
 
@@ -30,51 +31,66 @@ BOTTOM, TOP = -0.3, 1.55
 ON_WHITE: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}, "zorder": 6, "va": "bottom"}
 
 
+DrawnPanel = tuple[str, Sequence[Curve]]
+"""Its title and its curves."""
 Looks = dict[tuple[str, str], dict[str, Any]]
 """How the line of a model and order is plotted."""
 
 
 def plot(curves: Sequence[Curve], threshold: float | None = 0.9, title: str = "") -> Figure:
-    """A panel a task."""
-    return draw(list(grouped(curves, "title").items()), threshold=threshold, title=title)
+    """A panel a task and fill."""
+    panels = [panel for own in grouped(curves, "fill").values() for panel in grouped(own, "title").items()]
+    return draw(panels, threshold=threshold, title=title)
 
 
 @styled
 def draw(
-    panels: Sequence[tuple[str, Sequence[Curve]]],
+    panels: Sequence[DrawnPanel],
     *,
     threshold: float | None,
     title: str = "",
     repeats: Mapping[Curve, Repeats] | None = None,
 ) -> Figure:
-    """Panels of curves, each with its own title. Several models are drawn in the first order and by chance;
-    tables have the other orders. With repeats, lines are those of the first, and numbers speak of all."""
+    """Panels of curves, each with its own title; where fills differ, each begins a row. Several models are drawn in the
+    first order and by chance; tables have the other orders. With repeats, lines are those of the first, and numbers
+    speak of all."""
     panels = [(name, _shown(curves)) for name, curves in panels]
     everything = [curve for _, curves in panels for curve in curves]
     looks = _looks(everything)
     whole = {curve: (repeats or {}).get(curve, Repeats((curve,))) for curve in everything}
-    columns = min(len(panels), PANELS_A_ROW)
-    rows = -(-len(panels) // columns)
+    rows = _rows(panels)
+    columns = max(map(len, rows))
     width = max(PANEL_WIDTH * columns, 5.0) + 0.3
     orders = _order_lines(looks)
     labels = [label for label in dict.fromkeys([*(look["label"] for look in looks.values()), *orders]) if label != "_"]
     # As many as fit side by side, at about 0.08 inches a letter and 0.6 for the line.
     beside = max(min(int(width / (0.08 * max(map(len, labels)) + 0.6)), len(labels)), 1)
-    height = PANEL_HEIGHT * rows + 0.55 + 0.2 * -(-len(labels) // beside)
+    height = PANEL_HEIGHT * len(rows) + 0.55 + 0.2 * -(-len(labels) // beside)
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for (name, curves), ax in zip(panels, axes.flat, strict=False):
-        _draw_panel(ax, name, curves, looks, threshold, whole)
-    for ax in list(axes.flat)[len(panels) :]:
-        ax.remove()
-    for row in axes:
-        row[0].set_ylabel("Explained effect")
+    axes = figure.subplots(len(rows), columns, squeeze=False)
+    for row, places in zip(rows, axes, strict=True):
+        for (name, curves), ax in zip(row, places, strict=False):
+            _draw_panel(ax, name, curves, looks, threshold, whole)
+        for ax in places[len(row) :]:
+            ax.remove()
+        places[0].set_ylabel("Explained effect")
     legend: dict[str, Any] = {}
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             legend.setdefault(label, handle)
     surround(figure, {**legend, **orders}, beside, title, _caption(everything, threshold, whole), letters=13)
     return figure
+
+
+def _rows(panels: Sequence[DrawnPanel]) -> list[list[DrawnPanel]]:
+    """As many panels side by side as fit; each fill begins a row, and its panels say it."""
+    by_fill: dict[str, list[DrawnPanel]] = {}
+    for name, curves in panels:
+        by_fill.setdefault(curves[0].fill, []).append((name, curves))
+    if len(by_fill) > 1:
+        by_fill = {fill: [(f"{name}: {fill} fill", curves) for name, curves in own] for fill, own in by_fill.items()}
+    starts = {fill: range(0, len(own), PANELS_A_ROW) for fill, own in by_fill.items()}
+    return [own[start : start + PANELS_A_ROW] for fill, own in by_fill.items() for start in starts[fill]]
 
 
 def _shown(curves: Sequence[Curve]) -> list[Curve]:
@@ -192,7 +208,7 @@ def _order_lines(looks: Looks) -> dict[str, Line2D]:
 
 
 def _caption(curves: Sequence[Curve], threshold: float | None, repeats: Mapping[Curve, Repeats]) -> str:
-    """What lines, bands and dots are, so that the figure can stand alone."""
+    """What lines, bands and dots are and what fills ask, so that the figure can stand alone."""
     models = []
     for model, own in grouped(curves, "model").items():
         totals = sorted(curve.total for curve in own)  # attention edges are as many as a task's prompts are long
@@ -213,4 +229,6 @@ def _caption(curves: Sequence[Curve], threshold: float | None, repeats: Mapping[
         )
     if (most := max(len(repeats[curve].curves) for curve in curves)) > 1:
         parts.append(f"of {most} repeats the median and the range, lines of the first")
+    if curves[0].mode == "keep":
+        parts += [f"{fill} fill asks {Fill.parse(fill).asks}" for fill in grouped(curves, "fill")]
     return "; ".join(parts)

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from ...core.files import write_file
 from ...core.provenance import Facts
-from ...core.saving import csv_text
+from ...core.saving import Row, csv_text
 from ...core.words import AIMS, SCORE_ORDERS, Mode, ScoreOrder, Units
 from ...rank.scores import EdgeScores, HeadScores
 from ...sweeps import Closeness, Curve, Ratio, Repeats, compare_repeats
@@ -75,6 +75,7 @@ class RatioEntry(TypedDict):
 
     task: str
     order: str
+    fill: str
     more: str
     fewer: str
     more_units: int
@@ -94,14 +95,17 @@ class KeptSummary(Summary):
 def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> KeptSummary:
     """Write everything into the folder and return the summary: units needed at the threshold for every curve, and
     ratios between models with their direction in words."""
-    threshold, table = cells[0][0].panel.threshold, []
+    threshold, table = cells[0][0].panel.threshold, list[Row]()
+    several = len({fill for row in cells for fill in row[0].panel.fills}) > 1
     for cell in (cell for row in cells for cell in row):
+        fill = str(cell.panel.fill)
         if isinstance(cell.scores, HeadScores):
-            table += cell.scores.rows()
-            name = f"{cell.scores.task}-{cell.scores.model}-{cell.scores.method}"
-            cell.scores.save(folder / "scores" / file_name(name))
+            table += [{**row, "fill": fill} for row in cell.scores.rows()]
+            named = [cell.scores.task, cell.scores.model, cell.scores.method, *[fill] * several]
+            cell.scores.save(folder / "scores" / file_name("-".join(named)))
         if isinstance(cell.scores, EdgeScores):
-            _write_circuit(folder, cell.scores, cell.curves, threshold)
+            named = [cell.scores.task, cell.scores.model, *[fill] * several]
+            _write_circuit(folder / "edges" / file_name("-".join(named)), cell.scores, cell.curves, threshold)
     if table:
         write_file(folder / "scores.csv", csv_text(table))
     repeats = {curve: cell.repeats(curve) for row in cells for cell in row for curve in cell.curves}
@@ -115,7 +119,7 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
             if first.order != second.order:
                 continue
             if ratio := compare_repeats(repeats[first], repeats[second], row[0].panel.threshold):
-                ratios.append({**facts_of(first, "task", "order"), **_ratio(ratio)})
+                ratios.append({**facts_of(first, "task", "order", "fill"), **_ratio(ratio)})
     return summary_of(KeptSummary, study, curves=entries, ratios=ratios)
 
 
@@ -124,10 +128,9 @@ def _ratio(ratio: Ratio) -> Facts:
     return {**facts_of(ratio, "more", "fewer", "more_units", "fewer_units", "units"), **ends, "words": str(ratio)}
 
 
-def _write_circuit(folder: Path, scores: EdgeScores, curves: Sequence[Curve], threshold: float) -> None:
+def _write_circuit(place: Path, scores: EdgeScores, curves: Sequence[Curve], threshold: float) -> None:
     """Scores of edges as safetensors with their names; and the smallest circuit of the first order that is faithful
     at the threshold, for MIB, for networkx and Gephi, and to be looked at."""
-    place = folder / "edges" / file_name(f"{scores.task}-{scores.model}")
     scores.save(place)
     curve = next((curve for curve in curves if curve.order in SCORE_ORDERS and curve.mode == "keep"), None)
     needed = None if curve is None else curve.first_k(threshold)

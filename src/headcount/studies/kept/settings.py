@@ -1,5 +1,6 @@
 """The settings of studies of what is kept."""
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
@@ -9,7 +10,7 @@ from ...core.settings import Listed, check
 from ...core.words import ChanceOrder, Grid, Mode, Positions, Readers, ScoreOrder, Units
 from ...rank import METHODS
 from ...rank.method import require_units
-from ..panel import Count, Panel
+from ..panel import Count, Panel, Table, Texts
 
 Orders = Annotated[Listed[ScoreOrder | ChanceOrder], AfterValidator(check(bool, "must be a list that is not empty"))]
 
@@ -17,7 +18,7 @@ Orders = Annotated[Listed[ScoreOrder | ChanceOrder], AfterValidator(check(bool, 
 class Kept(Panel):
     """What heads, edges and attention edges share: a task, and a curve for each model and order."""
 
-    ONCE: ClassVar[tuple[str, ...]] = ("models", "orders")
+    ONCE: ClassVar[tuple[str, ...]] = ("models", "orders", "fill")
     units: Units
     """What is kept."""
     orders: Orders = ("absolute", "signed", "chance")
@@ -34,12 +35,34 @@ class Kept(Panel):
     """Of chance orders."""
     repeats: Count = 1
     """How often everything is done, each time with another seed: prompts, names, ranking and sweep."""
+    fill: str | Texts = "counterfactual"
+    """What removed units carry: counterfactual, mean, mean-global, zero; of heads also resample and scale(0.1). May be
+    given again, for a row of panels each."""
+
+    @property
+    def fills(self) -> tuple[str, ...]:
+        """Of a panel in a study, one."""
+        return (self.fill,) if isinstance(self.fill, str) else self.fill
+
+    @classmethod
+    def apart(cls, tables: Sequence[Table]) -> list[Table]:
+        """A panel for each fill: all panels with the first of their fills, then all with the second, and so on."""
+        fills = [cls(**table).fills for table in tables]
+        return [
+            {**table, "fill": own[place]}
+            for place in range(max(map(len, fills)))
+            for table, own in zip(tables, fills, strict=True)
+            if place < len(own)
+        ]
 
     def check(self) -> None:
+        from ...edit import Fill
         from ...meters.metrics import metric_named
 
         if self.metric:
             metric_named(self.metric)
+        for fill in self.fills:
+            Fill.parse(fill)
 
 
 class ScoredKept(Kept):
@@ -50,8 +73,6 @@ class ScoredKept(Kept):
     is one for these units and this fill."""
     mode: Mode = "keep"
     """Whether the first units are kept or masked."""
-    fill: str = "counterfactual"
-    """What removed units carry: counterfactual, mean, mean-global, zero; of heads also resample and scale(0.1)."""
     steps: Count = 5
     """Points on the path of an integrated gradient."""
 
@@ -67,11 +88,8 @@ class ScoredKept(Kept):
         return "eap-ig"
 
     def check(self) -> None:
-        from ...edit import Fill
-
         require_units(self.method, self.units)
         super().check()
-        Fill.parse(self.fill)
 
 
 class HeadsKept(ScoredKept):
@@ -80,14 +98,14 @@ class HeadsKept(ScoredKept):
     """Where heads are removed."""
 
     def default_method(self) -> str:
-        return "attribution-ig" if self.fill == "counterfactual" else "attribution"
+        return "attribution-ig" if self.fills == ("counterfactual",) else "attribution"
 
 
 class EdgesKept(ScoredKept):
     TAKES_MEMORY: ClassVar[bool] = True
     units: Literal["edges"] = "edges"
     readers: Readers = "kv-heads"
-    """Who reads keys and values: the model's KV heads, or every query head."""
+    """Who reads keys and values: the model's KV heads, or every query head; or components, a head being one reader."""
     prune: bool = False
     """Measure circuits without dangling edges."""
 
@@ -95,12 +113,20 @@ class EdgesKept(ScoredKept):
         from ...edit.edge_fills import check_cut
 
         super().check()
-        check_cut(self.fill, "all")
+        for fill in self.fills:
+            check_cut(fill, "all")
 
 
 class AttentionEdgesKept(Kept):
-    """They are scored by attribution, kept, and carry the counterfactual elsewhere."""
+    """They are scored by attribution under the same fill, and kept."""
 
     units: Literal["attention-edges"] = "attention-edges"
     orders: Listed[ScoreOrder | Literal["chance"]] = ("absolute", "signed", "chance")
     """Orders in which attention edges are kept, prompt by prompt; may be given again."""
+
+    def check(self) -> None:
+        from ...edit.edge_fills import check_cut
+
+        super().check()
+        for fill in self.fills:
+            check_cut(fill, "all", "Attention edges")

@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from ...core.cache import Result
 from ...core.words import SCORE_ORDERS, Mode
-from ...edit import check_fill
+from ...edit import Fill, check_fill
+from ...edit.attention_fills import mean_bytes
 from ...meters import TOKENS_A_PASS
 from ...meters.memory import Sizes, head_bytes, plan_circuits, plan_scores, show_bytes
 from ...models import Model
@@ -78,6 +79,7 @@ def plan_once(
     units = units_of(model, task, None, panel.units, getattr(panel, "readers", "kv-heads"))
     score_bytes, sweep_bytes, note = _memory(panel, model, task, memory)
     label = f"{model.name} · {task.name}{which}"
+    filled = "" if panel.fill == "counterfactual" else f" · {panel.fill}"
     mode: Mode = getattr(panel, "mode", "keep")
     ks = panel.ks if isinstance(panel.ks, str) else list(panel.ks) or None
 
@@ -91,16 +93,18 @@ def plan_once(
         runs = method.forwards(model.head_count, panel.steps, units.total, updates)
         returns = HeadScores if panel.units == "heads" else EdgeScores
         settings = told(SCORED, code=method.source)
-        if panel.units == "edges":
-            settings["fill"] = "counterfactual"  # all that their attribution knows; circuits may be filled otherwise
+        if panel.units == "edges" and not method.any_fill:
+            settings["fill"] = "counterfactual"  # all that the method knows; circuits may be filled otherwise
+        words = f"{label} · {panel.method}{filled if settings['fill'] == panel.fill else ''}"
         runs, rest = runs * len(task.train), {"returns": returns, "memory": score_bytes}
-        scoring = subject.step(f"{label} · {panel.method}", score_step, settings, runs, mean_length(task.train), **rest)
+        scoring = subject.step(words, score_step, settings, runs, mean_length(task.train), **rest)
 
     def swept(order: str) -> Step[Curve]:
         runs = points_to_measure(units, ks, panel.points, order, panel.draws, mode) * len(task.test)
         settings, each = told(SWEPT, ks=ks, **{mode: order}), mean_length(task.test)
         needs = (scoring,) if scoring is not None and order != "chance" else ()
-        return subject.step(f"{label} · {order}", sweep_step, settings, runs, each, needs=needs, memory=sweep_bytes)
+        words = f"{label} · {order}{filled}"
+        return subject.step(words, sweep_step, settings, runs, each, needs=needs, memory=sweep_bytes)
 
     names = {"model": model.name, "task": task.name}
     return KeptWork(panel, names, task.title, scoring, tuple(map(swept, panel.orders)), note)
@@ -118,9 +122,12 @@ def sweep_step(job: Job, scores: Scores | None = None) -> Curve:
 def _memory(panel: Kept, model: Model, task: Task, memory: int | None) -> tuple[int, int, str]:
     """Bytes beyond the model that scores and sweeps take, and that in words; or an error before anything runs."""
     if isinstance(panel, HeadsKept):
-        check_fill(panel.fill, task.train)
+        for fill in panel.fills:
+            check_fill(fill, task.train)
     if not isinstance(panel, EdgesKept):
         found = head_bytes(model, task.test)
+        if panel.units == "attention-edges" and any(Fill.parse(fill).needs_reference for fill in panel.fills):
+            found += mean_bytes(model, max(len(example.ids) for side in task.sides for example in side))
         return found, found, ""
     sizes = Sizes.of_model(model, panel.readers)
     train, test = (pairs_only(side, "A study of edges") for side in task.sides)

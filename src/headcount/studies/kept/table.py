@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ...core.words import in_words
+from ...edit import Fill
 from ...view.tables import number, print_table
 from ..runner import StudyResult
 from ..table import print_end
@@ -17,15 +18,21 @@ def show(result: StudyResult[KeptSummary]) -> None:
     unit, repeats = in_words(entries[0]["units"]), max(entry["repeats"] for entry in entries)
     print(f"\n{', '.join(models)}" + (f"; scored by {', '.join(methods)}." if methods else "."))
     print(_question(entries[0], repeats))
-    named = ("task", "model", "order") if len(models) > 1 else ("task", "order")
+    fills = list(dict.fromkeys(entry["fill"] for entry in entries))
+    named = ("task", *["model"] * (len(models) > 1), "order", *["fill"] * (len(fills) > 1))
     rows = [(*(str(dict(entry)[name]) for name in named), *_numbers(entry, repeats > 1)) for entry in entries]
     spans = ("range",) * (repeats > 1)
     print_table((*named, "needed", "interval", *spans, "reached", "stays", "confirmed", f"no {unit} to all"), rows)
     print("Confirmed: explained effect on one half of the test prompts, with as many as the other half needs.")
+    if entries[0]["mode"] == "keep":
+        for fill in fills:
+            print(f"{fill.capitalize()} fill asks {Fill.parse(fill).asks}.")
     if unit == "edges":
-        _print_areas(entries)
+        for fill in fills:
+            _print_areas([e for e in entries if e["fill"] == fill], f", {fill} fill" * (len(fills) > 1))
     for ratio in result.summary["ratios"]:
-        print(f"{ratio['task']}, {ratio['order']}: {ratio['words']}.")
+        with_fill = f", {ratio['fill']} fill" * (len(fills) > 1)
+        print(f"{ratio['task']}, {ratio['order']}{with_fill}: {ratio['words']}.")
     for warning in dict.fromkeys(f"{e['task']}, {e['model']}: {e['warning']}" for e in entries if e["warning"]):
         print(f"Warning: {warning}")
     print_end(result)
@@ -59,7 +66,7 @@ def _numbers(entry: KeptEntry, with_range: bool) -> tuple[str, ...]:
     return *found, *span, reached, stays, confirmed, f"{entry['metric']} {none} to {whole}"
 
 
-def _print_areas(entries: Sequence[KeptEntry]) -> None:
+def _print_areas(entries: Sequence[KeptEntry], of_fill: str) -> None:
     """MIB's areas, each from the order that it is meant for."""
     wanted = {"CPR": "signed", "CMD": "absolute"}
     found = []
@@ -67,5 +74,5 @@ def _print_areas(entries: Sequence[KeptEntry]) -> None:
         by_order = {e["order"]: e["areas"] for e in reversed(entries) if (e["task"], e["model"]) == (task, model)}
         areas = [by_order.get(order, {}).get(kind) for kind, order in wanted.items()]
         found.append((task, model, *("" if area is None else f"{area:.2f}" for area in areas)))
-    print("MIB's areas: CPR of the signed order (higher is better), CMD of the absolute order (0 is best):")
+    print(f"MIB's areas{of_fill}: CPR of the signed order (higher is better), CMD of the absolute order (0 is best):")
     print_table(("task", "model", *wanted), found)
