@@ -4,10 +4,14 @@ from typing import Literal, get_args
 
 Units = Literal["heads", "edges", "attention-edges"]  # what can be kept or removed
 Mode = Literal["keep", "mask"]
-ScoreOrder = Literal["absolute", "signed"]
-"""Orders that come from scores: the largest effect first, of either sign; or the most helpful first."""
+PlainOrder = Literal["absolute", "signed"]
+"""Orders that scores alone decide: the largest effect first, of either sign; or the most helpful first."""
+ScoreOrder = Literal["absolute", "signed", "best"]
+"""Orders that come from scores; `best` mixes the two plain ones so that the fewest units are needed on train."""
 ChanceOrder = Literal["chance", "chance-matched"]
 """Random orders; `chance-matched` takes as many units of each layer as the scores' own order does."""
+Aim = Literal["faithful", "reached"]
+"""What a set of units has to do: explain the effect to within 1 - threshold, or at least the threshold's share."""
 Role = Literal["facilitation", "irrelevance", "interference"]
 """Orders that come from gates: heads that help, that do neither, that hurt."""
 CurveKind = Literal["explained", "change", "answers"]
@@ -29,9 +33,11 @@ TokenChoice = Literal["first", "last", "mean", "surprisal"]  # answer tokens at 
 
 UNITS: tuple[Units, ...] = get_args(Units)
 ROLES: tuple[Role, ...] = get_args(Role)
+PLAIN_ORDERS: tuple[PlainOrder, ...] = get_args(PlainOrder)
 SCORE_ORDERS: tuple[ScoreOrder, ...] = get_args(ScoreOrder)
 CHANCE_ORDERS: tuple[ChanceOrder, ...] = get_args(ChanceOrder)
 ORDERS: tuple[str, ...] = (*SCORE_ORDERS, *CHANCE_ORDERS)
+AIMS: tuple[Aim, ...] = get_args(Aim)
 POSITIONS: tuple[Positions, ...] = get_args(Positions)
 READERS: tuple[Readers, ...] = get_args(Readers)
 GRIDS: tuple[Grid, ...] = get_args(Grid)

@@ -100,6 +100,12 @@ class Curve(Saved, Tabled):
     def pairs(self) -> int:
         return int(self.values[self.metric].shape[2])
 
+    @property
+    def mix(self) -> float | None:
+        """Share of the most helpful units in the order `best`, which was chosen on the train split; none elsewhere."""
+        mix: float | None = self.provenance.get("mix")
+        return mix
+
     def band(self, metric: str = EXPLAINED, level: float = 0.9) -> Interval[Floats]:
         """Mean over pairs and draws, with an interval: over resampled pairs (bootstrap), or over the draws of a chance
         order, whose spread is the larger."""

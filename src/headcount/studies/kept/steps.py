@@ -13,6 +13,7 @@ from ...rank.fit import Fit
 from ...rank.score import score
 from ...rank.scores import EdgeScores, HeadScores
 from ...sweeps import Curve, sweep
+from ...sweeps.mix import mix_runs
 from ...sweeps.orders import Scores
 from ...sweeps.sweep import points_to_measure
 from ...sweeps.units import units_of
@@ -56,6 +57,7 @@ def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memo
 
     def swept(order: str) -> Step[Curve]:
         runs = points_to_measure(units, ks, panel.points, order, panel.draws, mode) * len(task.test)
+        runs += mix_runs(task) if order == "best" else 0
         settings, each = told(SWEPT, ks=ks, **{mode: order}), mean_length(task.test)
         needs = (scoring,) if scoring is not None and order != "chance" else ()
         return subject.step(f"{label} · {order}", sweep_step, settings, runs, each, needs=needs, memory=sweep_bytes)
