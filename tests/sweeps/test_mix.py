@@ -7,6 +7,7 @@ import torch
 import headcount as hc
 from families import pairs, random_task, six_heads, tiny
 from headcount.rank.scores import ranked
+from headcount.studies.kept.table import show
 from headcount.sweeps.mix import MIXES
 
 TASK = random_task(8)
@@ -120,7 +121,7 @@ def test_where_there_is_no_best_order_it_is_said(model, scores):
         hc.run("attention-edges-kept", models=["tiny"], tasks=["ioi"], overrides={"orders": ["best"]})
 
 
-def test_a_study_draws_the_best_order_of_a_mean_and_reports_the_mix(shared_cache, tmp_path):
+def test_a_study_draws_the_best_order_of_a_mean_and_reports_the_mix(shared_cache, tmp_path, capsys):
     asked = {"orders": ["best", "absolute"], "n": 8, "points": 3, "steps": 1, "threshold": 0.5}
     asked["method"] = "mean:eap,eap-ig"
     result = hc.run("edges-kept", models=["tiny"], tasks=["ioi"], out=tmp_path, overrides=asked)
@@ -128,6 +129,8 @@ def test_a_study_draws_the_best_order_of_a_mean_and_reports_the_mix(shared_cache
     assert best["mix"] in MIXES
     assert absolute["mix"] is None
     assert best["method"] == "mean:eap,eap-ig"
+    show(result)
+    assert f"ioi, tiny, best: {best['mix']:.0%} of the first edges by what they help" in capsys.readouterr().out
     circuit = hc.EdgeScores.load(tmp_path / "edges" / "ioi-tiny").circuit(best["needed"], "best", best["mix"])
     circuit.save_mib(tmp_path / "again.json")
     assert (tmp_path / "edges" / "ioi-tiny" / "circuit.json").read_text() == (tmp_path / "again.json").read_text()

@@ -28,6 +28,9 @@ def show(result: StudyResult[KeptSummary]) -> None:
     print_table((*named, "needed", "interval", f"no {unit} to all"), rows)
     if unit == "edges":
         _print_areas(entries)
+    for entry in (entry for entry in entries if entry["mix"] is not None):
+        words = f"{entry['mix']:.0%} of the first {unit} by what they help, the others by size"
+        print(f"{entry['task']}, {entry['model']}, best: {words}; chosen on train.")
     for ratio in result.summary["ratios"]:
         print(f"{ratio['task']}, {ratio['order']}: {ratio['words']}.")
     for warning in dict.fromkeys(f"{e['task']}, {e['model']}: {e['warning']}" for e in entries if e["warning"]):
