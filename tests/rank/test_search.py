@@ -66,7 +66,7 @@ def test_the_greedy_part_alone_comes_close_and_never_claims_what_does_not_hold()
         assert fewest <= len(found.heads) <= found.ranked
         assert len(found.heads) == fewest or not found.optimal
         short += len(found.heads) - fewest
-    assert short <= 3, "heads more than the optimum, over ten models"
+    assert short <= 1, "heads more than the optimum, over ten models together"
 
 
 def test_what_the_ranking_takes_is_counted_in_the_better_of_its_orders():
