@@ -21,6 +21,7 @@ from ..core.errors import HeadcountError
 from ..core.saving import Floats
 from ..core.words import Aim, ScoreOrder
 from ..meters import HeadMeter
+from .crossing import first_near
 from .scores import ranked
 
 WIDTH = 32
@@ -138,14 +139,15 @@ def smallest_set(trials: Trials, values: Floats, signed: bool) -> Best:
 
 
 def _first(trials: Trials, order: list[int]) -> int:
-    """The smallest k on a grid, made finer round by round, whose first k heads meet the aim. All heads always do."""
-    grid = np.unique((trials.total * np.linspace(0, 1, WIDTH + 1) ** 2).round()).astype(int)
-    while True:
-        met = trials.meets(trials.explained([Set(order[:k]) for k in grid]))
-        place = int(met.argmax())
-        if place == 0 or grid[place] - grid[place - 1] == 1:
-            return int(grid[place])
-        grid = np.unique(np.linspace(grid[place - 1], grid[place], WIDTH + 1).round()).astype(int)
+    """The smallest k, on a grid that is made finer, whose first k heads meet the aim. All heads always do."""
+    grid = np.unique((trials.total * np.linspace(0, 1, WIDTH + 1) ** 2).round()).astype(int).tolist()
+
+    def measure(ks: Sequence[int]) -> Floats:
+        """How much of the effect is missing; more of it than all is no fault where it has to be reached alone."""
+        missing = 1 - trials.explained([Set(order[:k]) for k in ks])
+        return missing if trials.aim == "faithful" else np.maximum(missing, 0)
+
+    return first_near(measure, grid, 1 - trials.threshold, at_once=WIDTH)[0] or trials.total
 
 
 def _backward(trials: Trials, kept: Set, ranking: list[int]) -> Set:

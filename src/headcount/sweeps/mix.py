@@ -5,8 +5,8 @@ positive-negative ratio, PNR, of Technion's entry to MIB's shared task, 2025). N
 by size holds units that work against the behaviour, a signed one leaves out what others rely on.
 
 Each mix is swept over some train prompts, on a coarse grid that is made finer where explained effect first comes within
-1 - threshold of 1 (of 0, where units are masked). The mix that takes the fewest units for that wins; among equals, or
-where only all units together are that faithful, the one that lies nearest to 1 over the grid.
+1 - threshold of 1 (of 0, where units are masked), or jumps past it. The mix that takes the fewest units for that wins;
+among equals, or where only all units together are that faithful, the one that lies nearest to 1 over the grid.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from ..core.progress import progress_bar
 from ..core.provenance import Facts
 from ..core.saving import Floats
 from ..meters import Advance, Meter
+from ..rank.crossing import first_near
 from ..tasks.examples import Task
 from .orders import Order, measured
 from .units import Asked, Edges, Heads
@@ -36,7 +37,8 @@ AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Mix:
-    """The share that was chosen, and the units that each share needs on train; none where only all of them do."""
+    """The share that was chosen, and the units that each share needs on train: to 5 %, where another share needs fewer
+    only as far as the coarse grid tells; none where only all of them do."""
 
     share: float
     needed: dict[float, int | None]
@@ -60,7 +62,7 @@ def choose_mix(
         ends = _means(orders[0.0], meter, asked.metric, [0, units.total])
         for mix, order in orders.items():
             fewest = min((needed for needed, _ in found.values()), default=np.inf)
-            found[mix] = _sweep(order, meter, asked, ends, grid, 1 - (threshold or 0.9), fewest)
+            found[mix] = _trial(order, meter, asked, ends, grid[:-1], 1 - (threshold or 0.9), fewest)
     chosen = min(MIXES, key=lambda mix: (*found[mix], mix))
     return Mix(chosen, {mix: int(needed) if np.isfinite(needed) else None for mix, (needed, _) in found.items()})
 
@@ -70,39 +72,28 @@ def mix_runs(task: Task) -> int:
     return len(MIXES) * (MIX_POINTS + AT_ONCE) * min(PROMPTS, len(task.train))
 
 
-def _means(order: Order[Tensor], meter: Meter[Tensor], metric: str, ks: Sequence[int]) -> dict[int, float]:
-    return dict(zip(ks, measured(order, meter, ks)[metric][0].mean(1).tolist(), strict=True))
-
-
-def _sweep(
+def _trial(
     order: Order[Tensor],
     meter: Meter[Tensor],
     asked: Asked,
-    ends: dict[int, float],
+    ends: Floats,
     grid: Sequence[int],
     within: float,
-    fewest: float,
+    most: float,
 ) -> tuple[float, float]:
-    """(The units that are needed, how far off the grid is on average); not made finer where more than `fewest`."""
-    total = max(ends)
-    means = ends | _means(order, meter, asked.metric, [k for k in grid if k not in ends])
-    while True:
-        ks = sorted(means)
-        off = dict(zip(ks, _off(np.array([means[k] for k in ks]), asked), strict=True))
-        needed = next((k for k in ks if 0 < k < total and off[k] <= within + 1e-9), None)
-        if needed is None:
-            break
-        before = max(k for k in ks if k < needed)
-        if needed - before <= max(PRECISION * needed, 1) or before >= fewest:
-            break
-        steps = np.linspace(before, needed, AT_ONCE + 2).round()[1:-1]
-        means |= _means(order, meter, asked.metric, sorted({int(k) for k in steps} - {before, needed}))
-    return np.inf if needed is None else float(needed), float(np.mean([off[k] for k in grid]))
+    """(The units that are needed, all of them aside; how far off the grid is on average). What lies above `most` is not
+    made finer."""
+    none, whole = ends if asked.mode == "keep" else ends[::-1]
+
+    def measure(ks: Sequence[int]) -> Floats:
+        """What is missing of the effect where units are kept, what is left of it where they are masked."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            explained = (_means(order, meter, asked.metric, ks) - none) / (whole - none)
+        return np.asarray(np.nan_to_num(1 - explained if asked.mode == "keep" else explained, nan=np.inf))
+
+    needed, far = first_near(measure, grid, within, at_once=AT_ONCE, precision=PRECISION, enough=most)
+    return np.inf if needed is None else needed, float(np.mean([abs(far[k]) for k in grid]))
 
 
-def _off(means: Floats, asked: Asked) -> Floats:
-    """How far explained effect is from 1 when units are kept, from 0 when they are masked; from none to all."""
-    none, whole = (0, -1) if asked.mode == "keep" else (-1, 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        explained = (means - means[none]) / (means[whole] - means[none])
-    return np.asarray(np.nan_to_num(np.abs(1 - explained if asked.mode == "keep" else explained), nan=np.inf))
+def _means(order: Order[Tensor], meter: Meter[Tensor], metric: str, ks: Sequence[int]) -> Floats:
+    return np.asarray(measured(order, meter, ks)[metric][0].mean(1))
