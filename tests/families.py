@@ -75,6 +75,18 @@ def tiny(family: str, dtype: torch.dtype = torch.float32) -> hc.Model:
     return hc.load(hf, name=family)
 
 
+def six_heads(seed: int) -> hc.Model:
+    """Two layers of three heads, few enough to try all 64 sets of them."""
+    torch.manual_seed(seed)
+    sizes = {"n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 64}
+    config = GPT2Config(vocab_size=VOCABULARY, **sizes, bos_token_id=0, eos_token_id=1)
+    hf = AutoModelForCausalLM.from_config(config, dtype=torch.float64)
+    with torch.no_grad():
+        for parameter in hf.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    return hc.load(hf, name=f"six-{seed}")
+
+
 def prompts(rows: int = 3, length: int = 10, seed: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(3, VOCABULARY, (rows, length), generator=generator)

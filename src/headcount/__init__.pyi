@@ -19,6 +19,7 @@ from .models import load as load
 from .models import register_family as register_family
 from .rank.circuit import Circuit as Circuit
 from .rank.comparison import compare_scores as compare_scores
+from .rank.ensemble import mean_scores as mean_scores
 from .rank.fit import QUICK as QUICK
 from .rank.fit import Fit as Fit
 from .rank.gating import ContrastGates as ContrastGates
@@ -35,6 +36,8 @@ from .rank.roles import HeadRoles as HeadRoles
 from .rank.score import score as score
 from .rank.scores import EdgeScores as EdgeScores
 from .rank.scores import HeadScores as HeadScores
+from .rank.search import Found as Found
+from .rank.search import search as search
 from .sparse.evaluation import Evaluation as Evaluation
 from .sparse.recipe import Recipe as Recipe
 from .sparse.run import sparsify as sparsify

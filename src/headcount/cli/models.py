@@ -12,7 +12,7 @@ import typer
 from ..core.errors import HeadcountError
 from ..core.files import writable_folder
 from ..core.progress import progress_bar
-from ..core.words import Readers, ScoreOrder, SplitBy
+from ..core.words import PlainOrder, Readers, SplitBy
 from ..rank.fit import QUICK
 from ..sparse.recipe import Recipe
 from ..tasks import task as make_task
@@ -61,7 +61,7 @@ def compare(
 
     writable_folder(out)
     scores = [load_scores(folder) for folder in folders]
-    found = compare_scores(scores, ks=k or (), by=cast(ScoreOrder, by))
+    found = compare_scores(scores, ks=k or (), by=cast(PlainOrder, by))
     if len(set(found.names)) < len(scores):  # what sets them apart is known to the user alone
         found = replace(found, names=tuple(folder.name for folder in folders))
     found.save(out)

@@ -27,6 +27,7 @@ def methods() -> None:
     rows = [(name, method.units, method.summary, method.cost) for name, method in METHODS.sound().items()]
     print_table(("method", "units", "what it is", "forwards"), rows)
     print("L layers of H heads, S steps, E edges; a backward pass counts as one forward.")
+    print("mean:A,B is a method too: the mean of the ranks of two methods or more of the same units.")
 
 
 @tasks_app.command("list")

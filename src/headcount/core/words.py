@@ -4,12 +4,14 @@ from typing import Literal, get_args
 
 Units = Literal["heads", "edges", "attention-edges"]  # what can be kept or removed
 Mode = Literal["keep", "mask"]
-Aim = Literal["faithful", "reached"]
-"""What a number of units is needed for: to do neither too little nor too much, or at least enough."""
-ScoreOrder = Literal["absolute", "signed"]
-"""Orders that come from scores: the largest effect first, of either sign; or the most helpful first."""
+PlainOrder = Literal["absolute", "signed"]
+"""Orders that scores alone decide: the largest effect first, of either sign; or the most helpful first."""
+ScoreOrder = Literal["absolute", "signed", "best"]
+"""Orders that come from scores; `best` mixes the two plain ones so that the fewest units are needed on train."""
 ChanceOrder = Literal["chance", "chance-matched"]
 """Random orders; `chance-matched` takes as many units of each layer as the scores' own order does."""
+Aim = Literal["faithful", "reached"]
+"""What a set of units has to do: explain the effect to within 1 - threshold, or at least the threshold's share."""
 Role = Literal["facilitation", "irrelevance", "interference"]
 """Orders that come from gates: heads that help, that do neither, that hurt."""
 CurveKind = Literal["explained", "change", "answers"]
@@ -33,11 +35,12 @@ Regulariser = Literal["linear", "log", "log-heads"]
 TokenChoice = Literal["first", "last", "mean", "surprisal"]  # answer tokens at which heads are read
 
 UNITS: tuple[Units, ...] = get_args(Units)
-AIMS: tuple[Aim, ...] = get_args(Aim)
 ROLES: tuple[Role, ...] = get_args(Role)
+PLAIN_ORDERS: tuple[PlainOrder, ...] = get_args(PlainOrder)
 SCORE_ORDERS: tuple[ScoreOrder, ...] = get_args(ScoreOrder)
 CHANCE_ORDERS: tuple[ChanceOrder, ...] = get_args(ChanceOrder)
 ORDERS: tuple[str, ...] = (*SCORE_ORDERS, *CHANCE_ORDERS)
+AIMS: tuple[Aim, ...] = get_args(Aim)
 POSITIONS: tuple[Positions, ...] = get_args(Positions)
 SPLITS_BY: tuple[SplitBy, ...] = get_args(SplitBy)
 READERS: tuple[Readers, ...] = get_args(Readers)

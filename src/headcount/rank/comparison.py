@@ -12,7 +12,8 @@ import numpy as np
 from ..core.errors import HeadcountError
 from ..core.provenance import Facts
 from ..core.saving import Floats, Row, Saved, Tabled
-from ..core.words import SCORE_ORDERS, ScoreOrder
+from ..core.words import PLAIN_ORDERS, PlainOrder
+from .ensemble import ranks
 from .gating import ContrastGates
 from .roles import HeadRoles
 from .scores import EdgeScores, HeadScores
@@ -27,7 +28,7 @@ class Comparison(Saved, Tabled):
     FILE: ClassVar[str] = "comparison"
 
     names: tuple[str, ...]
-    by: ScoreOrder  # what is compared: the scores, or their sizes
+    by: PlainOrder  # what is compared: the scores, or their sizes
     spearman: Floats = field(repr=False)  # rank correlation, [score, score]
     jaccard: dict[int, Floats] = field(repr=False)  # k -> heads in both top k / heads in either, [score, score]
     seed_spearman: tuple[float | None, ...]  # mean over pairs of seeds; none where a score has fewer than two
@@ -46,7 +47,7 @@ class Comparison(Saved, Tabled):
 
 
 def compare_scores(
-    scores: Sequence[HeadScores], *, ks: Sequence[int] = (), by: ScoreOrder = "absolute", names: Sequence[str] = ()
+    scores: Sequence[HeadScores], *, ks: Sequence[int] = (), by: PlainOrder = "absolute", names: Sequence[str] = ()
 ) -> Comparison:
     """Compare scores of the same heads.
 
@@ -61,7 +62,7 @@ def compare_scores(
     if len({entry.values.shape for entry in scores}) > 1:
         listed = ", ".join(f"{entry.model} {entry.values.shape[0]} x {entry.values.shape[1]}" for entry in scores)
         raise HeadcountError(f"Only scores of the same heads can be compared; these are of {listed}.")
-    if by not in SCORE_ORDERS:
+    if by not in PLAIN_ORDERS:
         raise HeadcountError(f"Scores are compared by 'absolute' or 'signed'; this is {by!r}.")
     heads = scores[0].size
     ks = list(ks) or [max(round(TOP_SHARE * heads), 1)]
@@ -74,7 +75,7 @@ def compare_scores(
     return Comparison(tuple(names) or _names(scores), by, spearman(values), overlaps, *between_seeds)
 
 
-def seed_agreement(scores: HeadScores, by: ScoreOrder, measure: Callable[[Floats], Floats]) -> float | None:
+def seed_agreement(scores: HeadScores, by: PlainOrder, measure: Callable[[Floats], Floats]) -> float | None:
     """Mean of a measure over pairs of seeds; none where a score has fewer than two."""
     if scores.samples != "seeds" or len(scores.by_pair) < 2:
         return None
@@ -96,16 +97,11 @@ def load_scores(folder: str | Path) -> HeadScores:
 def spearman(values: Floats) -> Floats:
     """Correlation of ranks between rows, [row, row]; equal values share their mean rank, and a row of equal values
     correlates with nothing."""
-    ranks = np.stack([_ranks(row) for row in values])
-    centred = ranks - ranks.mean(1, keepdims=True)
+    ranked = np.stack([ranks(row) for row in values])
+    centred = ranked - ranked.mean(1, keepdims=True)
     norms = np.sqrt((centred**2).sum(1, keepdims=True))
     scale = np.where(norms > 0, norms, 1.0)
     return np.asarray((centred / scale) @ (centred / scale).T)
-
-
-def _ranks(row: Floats) -> Floats:
-    _, place, counts = np.unique(row, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts + 1) / 2)[place])
 
 
 def jaccard(values: Floats, k: int) -> Floats:
@@ -116,7 +112,7 @@ def jaccard(values: Floats, k: int) -> Floats:
     return np.asarray(both / (2 * k - both))
 
 
-def _compared(maps: Sequence[Floats] | Floats, by: ScoreOrder) -> Floats:
+def _compared(maps: Sequence[Floats] | Floats, by: PlainOrder) -> Floats:
     """Maps of heads as rows."""
     rows = np.reshape(maps, (len(maps), -1))
     return np.abs(rows) if by == "absolute" else rows

@@ -93,8 +93,63 @@ class Method:
             ) from None
 
 
+MEAN = "mean:"
+"""`mean:eap-ig,eap` is a method wherever one is named: the mean of their ranks, see `ensemble.py`."""
+
+
+@dataclass(frozen=True)
+class _MeanOf:
+    methods: tuple[Method, ...]
+
+    def __call__(self, model: "Model", examples: "Sequence[Example]", request: Request) -> "Tensor":
+        mean = cast("Callable[..., Tensor]", resolve(f"{__package__}.ensemble:score_by_mean"))
+        return mean(self.methods, model, examples, request)
+
+
+def _mean_of(name: str, methods: Sequence[Method]) -> Method:
+    """One metric, the one that a member knows alone if there is such a member, and one fill for all."""
+    for what, wanted in (("score the same units", "units"), ("know the same metric", "metric")):
+        found = {getattr(method, wanted): method.name for method in methods if getattr(method, wanted)}
+        if len(found) > 1:
+            named = " and ".join(f"{method} {value}" for value, method in found.items())
+            raise HeadcountError(f"A mean is of methods that {what}; these are {named}.")
+    names, costs = [method.name for method in methods], [method.cost for method in methods]
+    made = Method(
+        name,
+        summary=f"mean of the ranks of {', '.join(names)}",
+        cost=" + ".join(costs),
+        target=_MeanOf(tuple(methods)),
+        units=methods[0].units,
+        needs_pairs=any(method.needs_pairs for method in methods),
+        signed=all(method.signed for method in methods),
+        metric=next((method.metric for method in methods if method.metric), ""),
+    )
+    # What it depends on is the code of its members.
+    object.__setattr__(made, "source", " ".join(method.source for method in methods).strip())
+    return made
+
+
+class _Methods(Registry[Method]):
+    """All that are listed, and means of them."""
+
+    def __contains__(self, name: object) -> bool:
+        return str(name).startswith(MEAN) or super().__contains__(name)
+
+    def __getitem__(self, name: str) -> Method:
+        return self._mean(name) if name.startswith(MEAN) else super().__getitem__(name)
+
+    def named(self, name: str) -> Method:
+        return self._mean(name) if name.startswith(MEAN) else super().named(name)
+
+    def _mean(self, name: str) -> Method:
+        members = [member.strip() for member in name.removeprefix(MEAN).split(",")]
+        if len(members) < 2:
+            raise HeadcountError(f"A mean needs two methods or more, such as mean:eap-ig,eap; this is {name!r}.")
+        return _mean_of(name, [super(_Methods, self).named(member) for member in members])
+
+
 BUILT_IN = read_toml(Path(__file__).parent / "methods.toml")
-METHODS: Registry[Method] = Registry(
+METHODS: Registry[Method] = _Methods(
     "scoring method", "headcount.methods", {name: Method(name, **facts) for name, facts in BUILT_IN.items()}, Method
 )
 

@@ -18,9 +18,29 @@ from ..models.wiring import find_graph
 from .circuit import Circuit
 
 
-def _ranked(values: Floats, by: ScoreOrder) -> NDArray[np.intp]:
-    """Places from the first to be kept to the last; ties go by place."""
-    return np.argsort(-(values if by == "signed" else np.abs(values)), kind="stable")
+def ranked(values: Floats, by: ScoreOrder = "absolute", mix: float | None = None) -> NDArray[np.intp]:
+    """Places from the first to be kept to the last; ties go by place.
+
+    `best` mixes the two plain orders: of the first k, floor(mix · k) are the most helpful, and the others have the
+    largest effect among those left (the positive-negative ratio of Technion's entry to MIB's shared task, 2025)."""
+    helpful, large = np.argsort(-values, kind="stable"), np.argsort(-np.abs(values), kind="stable")
+    if by != "best":
+        return helpful if by == "signed" else large
+    if mix is None or not 0 <= mix <= 1:
+        raise HeadcountError(
+            "The order 'best' mixes 'signed' into 'absolute' by a share from 0 to 1, which a sweep chooses on the train"
+            f" split; this is {mix}. Give mix=..., a curve's own is curve.mix."
+        )
+    # Such sets are nested. One unit more is the next most helpful one at every k where floor(mix · k) grows; where that
+    # one is there already, as elsewhere, it is the next by size.
+    taken, order = np.zeros(len(values), dtype=bool), np.empty(len(values), dtype=np.intp)
+    next_helpful, next_large = iter(helpful.tolist()), iter(large.tolist())
+    for k in range(len(values)):
+        unit = next(next_helpful) if int(mix * (k + 1)) > int(mix * k) else None
+        if unit is None or taken[unit]:
+            unit = next(other for other in next_large if not taken[other])
+        taken[unit], order[k] = True, unit
+    return order
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +68,16 @@ class HeadScores(Saved, Tabled):
     def size(self) -> int:
         return int(self.values.size)
 
-    def order(self, by: ScoreOrder = "absolute") -> list[Head]:
+    def order(self, by: ScoreOrder = "absolute", mix: float | None = None) -> list[Head]:
         """Heads (layer, head) from the first to be kept to the last: `signed`, the most helpful first, the most harmful
-        last; `absolute`, the largest effect first, of either sign. Ties go by layer and head."""
+        last; `absolute`, the largest effect first, of either sign; `best`, the two mixed by the share `mix`, which a
+        sweep chooses. Ties go by layer and head."""
         heads = self.values.shape[1]
-        return [divmod(index, heads) for index in _ranked(self.values.ravel(), by).tolist()]
+        return [divmod(index, heads) for index in ranked(self.values.ravel(), by, mix).tolist()]
 
-    def top(self, k: int, by: ScoreOrder = "absolute") -> tuple[str, ...]:
+    def top(self, k: int, by: ScoreOrder = "absolute", mix: float | None = None) -> tuple[str, ...]:
         """Names of the first k heads of an order."""
-        return tuple(head_name(head) for head in self.order(by)[:k])
+        return tuple(head_name(head) for head in self.order(by, mix)[:k])
 
     def shuffled(self, seed: int = 0) -> "HeadScores":
         """The same numbers dealt out to the heads at random: a control that knows how scores are spread, and nothing of
@@ -108,21 +129,21 @@ class EdgeScores(Saved, Tabled):
         unlike = f"The scores are of {self.size} edges, but {model.name} has {find_graph(model).n_edges}."
         raise HeadcountError(f"{unlike} Score this model first.")
 
-    def order(self, by: ScoreOrder = "absolute") -> list[Edge]:
+    def order(self, by: ScoreOrder = "absolute", mix: float | None = None) -> list[Edge]:
         """Edges (writer, reader) from the first to be kept to the last, as `HeadScores.order`."""
-        edges = np.argwhere(self.graph.real)[_ranked(self.values[self.graph.real], by)]
+        edges = np.argwhere(self.graph.real)[ranked(self.values[self.graph.real], by, mix)]
         return [(writer, reader) for writer, reader in edges.tolist()]
 
-    def top(self, k: int, by: ScoreOrder = "absolute") -> tuple[str, ...]:
+    def top(self, k: int, by: ScoreOrder = "absolute", mix: float | None = None) -> tuple[str, ...]:
         """Names of the first k edges of an order."""
-        return tuple(self.graph.edge_name(edge) for edge in self.order(by)[:k])
+        return tuple(self.graph.edge_name(edge) for edge in self.order(by, mix)[:k])
 
-    def circuit(self, k: int, by: ScoreOrder = "absolute") -> Circuit:
+    def circuit(self, k: int, by: ScoreOrder = "absolute", mix: float | None = None) -> Circuit:
         """The first k edges, to be saved or drawn."""
         if not 0 <= k <= self.size:
             raise HeadcountError(f"k must lie between 0 and the model's {self.size} edges; {k} does not.")
         keep = np.zeros(self.values.shape, dtype=bool)
-        for edge in self.order(by)[:k]:
+        for edge in self.order(by, mix)[:k]:
             keep[edge] = True
         return Circuit(self.model, self.task, self.graph, self.width, keep, self.values)
 

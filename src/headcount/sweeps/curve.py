@@ -89,6 +89,12 @@ class Curve(Saved, Tabled):
     def pairs(self) -> int:
         return int(self.values[self.metric].shape[2])
 
+    @property
+    def mix(self) -> float | None:
+        """Share of the most helpful units in the order `best`, which was chosen on the train split; none elsewhere."""
+        mix: float | None = self.provenance.get("mix")
+        return mix
+
     def band(self, metric: str = EXPLAINED, level: float = 0.9) -> Interval[Floats]:
         """Mean over pairs and draws, with an interval over both, resampled together: of a chance order its draws and
         the pairs, of any other the pairs."""

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..core.errors import HeadcountError
-from ..core.words import Mode
+from ..core.words import SCORE_ORDERS, Mode, ScoreOrder
 from ..meters import Meter, Readings
-from ..rank.scores import EdgeScores, HeadScores
+from ..rank.scores import EdgeScores, HeadScores, ranked
 
 Scores = HeadScores | EdgeScores
 Places = NDArray[np.intp]
@@ -104,15 +104,16 @@ class OwnOrders(Order[Sequence[Point]]):
         return points
 
 
-def ranked_places(places: Places, scores: Scores, order: str) -> Places:
-    """From the first to be kept to the last; ties go by place."""
+def ranked_places(places: Places, scores: Scores, order: str, mix: float | None = None) -> Places:
+    """From the first to be kept to the last; ties go by place. `mix` is that of the order `best`; all but the orders of
+    scores go by size."""
     if order == "signed" and not scores.signed:
         raise HeadcountError(
             f"Scores of {scores.method} have no sign, so that none of them can be called helpful."
             " Use the order 'absolute'."
         )
-    values = scores.values.ravel()[places]
-    return np.asarray(places[np.argsort(-(values if order == "signed" else np.abs(values)), kind="stable")])
+    by: ScoreOrder = next((known for known in SCORE_ORDERS if known == order), "absolute")
+    return np.asarray(places[ranked(scores.values.ravel()[places], by, mix)])
 
 
 def chance_orders(places: Places, layers: Places, draws: int, seed: int, like: Places | None = None) -> list[Places]:

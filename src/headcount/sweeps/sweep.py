@@ -17,8 +17,9 @@ from ..meters.metrics import require_metric
 from ..models import Model
 from ..tasks.examples import Task
 from .curve import MIB_SHARES, Curve
+from .mix import MIX_POINTS, choose_mix
 from .orders import M, Order, Scores, measured
-from .units import AnyUnits, Asked, Edges, units_of
+from .units import AnyUnits, Asked, AttentionEdges, Edges, units_of
 
 Ks = str | Sequence[int] | None  # a grid by its name, or numbers of units
 Refine = Callable[[Curve], list[int]]
@@ -67,6 +68,7 @@ def sweep(
     - `scores`: what the order comes from, of heads or of edges; not needed for chance, nor for attention edges, which
       are scored prompt by prompt. Then `units` (`"heads"` by default) and, for edges, `readers` say what is meant.
     - `keep` or `mask`: the order. `"absolute"` (or `"top"`): largest effect first. `"signed"`: most helpful first.
+      `"best"`: the mix of the two that needs the fewest units on the train split (`Curve.mix` says which).
       `"chance"`: random orders. `"chance-matched"`: random orders that take as many units of each layer as the scores'.
     - `ks`: numbers of units, or a grid of some `points`: `"log"` (for edges by default), `"linear"`, `"quadratic"` (for
       heads), or `"all"`. None and all of the units are always measured; of edges also MIB's shares, but by chance.
@@ -97,6 +99,11 @@ def sweep(
     require_metric(metric, task.test)
     swept = units_of(model, task, scores, units, readers)
     asked = Asked(order, mode, fill, positions, metric, draws, seed, prune, memory)
+    chosen = Facts()
+    if order == "best" and not isinstance(swept, AttentionEdges):
+        coarse = unit_grid(swept.name, swept.total, None, MIX_POINTS, shares=False)
+        mix = choose_mix(swept, task, asked, coarse, threshold, advance)
+        asked, chosen = replace(asked, mix=mix.share), mix.facts()
     masks: Order[Any] = swept.order(asked)
     grid = unit_grid(swept.name, swept.total, ks, points, shares=mode == "keep" and not asked.by_chance)
     named_ks = ks if ks is None or isinstance(ks, str) else list(ks)
@@ -106,7 +113,7 @@ def sweep(
         arguments |= {"readers": swept.readers, "prune": prune}
     facts: Facts = {"model": model.name, "task": task.name, "title": task.title, "order": order, "mode": mode}
     facts |= {"units": swept.name, "total": swept.total, "method": swept.method(asked), "fill": fill, "metric": metric}
-    facts |= {"ranking": swept.ranking(asked), "provenance": provenance(model, task, arguments)}
+    facts |= {"ranking": swept.ranking(asked), "provenance": provenance(model, task, arguments) | chosen}
     # Chance orders get one round of points; they and attention edges get half as many a round.
     few = asked.by_chance or swept.name == "attention-edges"
     refine = partial(points_around, threshold=threshold, precision=precision, at_once=3 if few else 6)

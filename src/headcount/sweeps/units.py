@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..core.errors import HeadcountError
-from ..core.words import CHANCE_ORDERS, ORDERS, UNITS, Mode, Positions, Readers, Units, in_words
+from ..core.words import CHANCE_ORDERS, PLAIN_ORDERS, UNITS, Mode, Positions, Readers, Units, in_words
 from ..edit import Filler, head_name
 from ..edit.attention_fills import FilledTerms
 from ..edit.edge_fills import check_cut
@@ -25,6 +25,8 @@ from ..tasks.batches import Batch
 from ..tasks.examples import Task, pairs_only
 from .orders import Order, OwnOrders, Places, Point, Scores, UnitOrder, chance_orders, ranked_places
 
+OWN_ORDERS = (*PLAIN_ORDERS, "chance")
+"""Orders of attention edges. They are scored on the prompt at hand, so there are no others to choose a mix on."""
 NAMED_UNITS = 10_000  # so many of the first units of its order a curve knows by name
 
 
@@ -41,6 +43,8 @@ class Asked:
     seed: int
     prune: bool = False
     memory: int | None = None
+    mix: float | None = None
+    """Share of the signed order in the order `best`."""
 
     @property
     def by_chance(self) -> bool:
@@ -71,7 +75,7 @@ class PlacedUnits(ABC):
             raise HeadcountError(
                 f"The order {asked.order!r} comes from scores, and none were given. See headcount.score."
             )
-        ranked = None if self.scores is None else ranked_places(self.places, self.scores, asked.order)
+        ranked = None if self.scores is None else ranked_places(self.places, self.scores, asked.order, asked.mix)
         if not asked.by_chance and ranked is not None:
             return [ranked]
         like = ranked if asked.order == "chance-matched" else None
@@ -143,8 +147,8 @@ class AttentionEdges:
         if asked.mode != "keep":
             raise HeadcountError(f"Attention edges know the mode 'keep' alone; this is {asked.mode!r}.")
         check_cut(asked.fill, asked.positions, "Attention edges")
-        if asked.order == "chance-matched":
-            raise HeadcountError(f"Attention edges have no order {asked.order!r}. Known: {', '.join(ORDERS[:3])}.")
+        if asked.order not in OWN_ORDERS:
+            raise HeadcountError(f"Attention edges have no order {asked.order!r}. Known: {', '.join(OWN_ORDERS)}.")
         return OwnOrders(asked.draws if asked.by_chance else 1)
 
     def ranking(self, asked: Asked) -> tuple[str, ...]:

@@ -17,10 +17,11 @@ from ...view.style import different, grouped, styled, surround
 
 MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46")
 CHANCE_COLOUR = "#8a8a8a"
-ORDER_COLOURS = {"absolute": "#2f6db3", "signed": "#e8833a"}
+ORDER_COLOURS = {"absolute": "#2f6db3", "signed": "#e8833a", "best": "#2a9d6f"}
 ORDERS: dict[str, tuple[str, Any]] = {
     "absolute": ("largest effect first", "-"),
     "signed": ("most helpful first", (0, (5, 1.5))),
+    "best": ("best mix of both", (0, (8, 1.5, 2, 1.5))),
     "chance": ("by chance", (0, (1, 1.5))),
     "chance-matched": ("by chance, same layers", (0, (3, 1, 1, 1))),
 }

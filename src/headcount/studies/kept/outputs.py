@@ -37,6 +37,7 @@ class KeptEntry(TypedDict):
     model: str
     method: str
     order: str
+    mix: float | None  # share of the most helpful units in the order `best`; none in the others
     mode: Mode
     fill: str
     threshold: float
@@ -135,7 +136,7 @@ def _write_circuit(place: Path, scores: EdgeScores, curves: Sequence[Curve], thr
     curve = next((curve for curve in curves if curve.order in SCORE_ORDERS and curve.mode == "keep"), None)
     needed = None if curve is None else curve.first_k(threshold)
     if curve is not None and needed is not None:
-        circuit = scores.circuit(needed, by=cast(ScoreOrder, curve.order))
+        circuit = scores.circuit(needed, by=cast(ScoreOrder, curve.order), mix=curve.mix)
         circuit.save_mib(place / "circuit.json")
         circuit.save_graphml(place / "circuit.graphml")
         circuit.save_svg(place / "circuit.svg")
@@ -150,7 +151,7 @@ def _entry(curve: Curve, repeats: Repeats, threshold: float) -> Facts:
     whole, none = (-1, 0) if curve.mode == "keep" else (0, -1)
     named = needed.value is not None and curve.units == "heads"
     return {
-        **facts_of(curve, "task", "model", "method", "order", "mode", "fill"),
+        **facts_of(curve, "task", "model", "method", "order", "mix", "mode", "fill"),
         "threshold": threshold,
         **facts_of(curve, "units", "total"),
         "needed": needed.value,

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 
 from ...core.errors import HeadcountError
 from ...core.settings import Listed, check
-from ...core.words import ChanceOrder, Grid, Mode, Positions, Readers, ScoreOrder, Units
+from ...core.words import ChanceOrder, Grid, Mode, PlainOrder, Positions, Readers, ScoreOrder, Units
 from ...rank import METHODS
 from ...rank.method import require_units
 from ..panel import Count, Panel, Table, Texts
@@ -22,7 +22,8 @@ class Kept(Panel):
     units: Units
     """What is kept."""
     orders: Orders = ("absolute", "signed", "chance")
-    """Orders in which units are kept; may be given again. Without a sign in the scores, `signed` is left out."""
+    """Orders in which units are kept; may be given again. Without a sign in the scores, `signed` is left out. `best` is
+    the mix of `absolute` and `signed` that needs the fewest units on the train split."""
     threshold: Annotated[float, Field(gt=0, le=1)] = 0.9
     """Explained effect that counts as enough."""
     precision: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -121,7 +122,7 @@ class AttentionEdgesKept(Kept):
     """They are scored by attribution under the same fill, and kept."""
 
     units: Literal["attention-edges"] = "attention-edges"
-    orders: Listed[ScoreOrder | Literal["chance"]] = ("absolute", "signed", "chance")
+    orders: Listed[PlainOrder | Literal["chance"]] = ("absolute", "signed", "chance")
     """Orders in which attention edges are kept, prompt by prompt; may be given again."""
 
     def check(self) -> None:

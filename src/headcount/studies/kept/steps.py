@@ -17,6 +17,7 @@ from ...rank.fit import Fit
 from ...rank.score import score
 from ...rank.scores import EdgeScores, HeadScores
 from ...sweeps import Curve, Repeats, sweep
+from ...sweeps.mix import mix_runs
 from ...sweeps.orders import Scores
 from ...sweeps.sweep import points_to_measure
 from ...sweeps.units import units_of
@@ -101,6 +102,7 @@ def plan_once(
 
     def swept(order: str) -> Step[Curve]:
         runs = points_to_measure(units, ks, panel.points, order, panel.draws, mode) * len(task.test)
+        runs += mix_runs(task) if order == "best" else 0
         settings, each = told(SWEPT, ks=ks, **{mode: order}), mean_length(task.test)
         needs = (scoring,) if scoring is not None and order != "chance" else ()
         words = f"{label} · {order}{filled}"

@@ -30,6 +30,9 @@ def show(result: StudyResult[KeptSummary]) -> None:
     if unit == "edges":
         for fill in fills:
             _print_areas([e for e in entries if e["fill"] == fill], f", {fill} fill" * (len(fills) > 1))
+    for entry in (entry for entry in entries if entry["mix"] is not None):
+        words = f"{entry['mix']:.0%} of the first {unit} by what they help, the others by size"
+        print(f"{entry['task']}, {entry['model']}, best: {words}; chosen on train.")
     for ratio in result.summary["ratios"]:
         with_fill = f", {ratio['fill']} fill" * (len(fills) > 1)
         print(f"{ratio['task']}, {ratio['order']}{with_fill}: {ratio['words']}.")
