@@ -48,6 +48,10 @@ QUICK = Fit(seeds=2, updates=25, batch=4, free_rate=(0.5, 0.2), pulled_rate=(0.7
 """Enough to see which heads matter most, not to publish: few updates of small batches, so larger steps, and a stronger
 pull against the noise of the gradient."""
 
+LEARNED = Fit(seeds=1, updates=240, batch=16, free_rate=(0.05, 0.05), patience=0)
+"""For a learned ranking: one stage, whose scores move by a tenth of the soft mask's width an update at most."""
+LEARNED_EDGES = LEARNED.changed(updates=300)
+
 
 def checked_fit(fit: Fit | None) -> Fit:
     """The fit asked for, or the paper's."""

@@ -1,6 +1,7 @@
-"""Fitting gates on all heads at once, for several seeds in one batch: what gating and contrastive gating share.
+"""Fitting gates on all units at once, for several seeds in one batch: what gating and learned rankings share.
 
-    z_h -> g_h · z_h + (1 - g_h) · fill        g = sigmoid(θ), one a query head, the same at all positions
+    z_h -> g_h · z_h + (1 - g_h) · fill        one gate a query head, the same at all positions
+    g = sigmoid(θ) in gating, the soft top k of θ in learned rankings
     loss = task loss - λ · mean over heads of clamp(θ, -4, 4)
 
 The model is frozen and θ alone is fitted, by Adam. λ > 0 pulls gates open, λ < 0 pulls them shut; where a gate is past
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -24,7 +26,7 @@ from ..core.errors import HeadcountError
 from ..core.keys import digest, package_source
 from ..core.provenance import Facts, versions
 from ..edit import cut_heads
-from ..meters.metrics import log_prob_per_token
+from ..meters.metrics import Metric, log_prob_per_token
 from ..models import Model
 from ..tasks.batches import collate
 from ..tasks.examples import Example
@@ -35,12 +37,37 @@ from .method import Request
 SAVE_EVERY = 15.0  # seconds between checkpoints
 
 
+class Objective(Protocol):
+    """What is minimised."""
+
+    @property
+    def groups(self) -> Sequence[tuple[Example, ...]]:
+        """Examples whose loss is one number, all groups alike in size."""
+
+    def losses(self, fitter: "Fitter", theta: Tensor, part: Sequence[tuple[int, int]], update: int) -> Tensor:
+        """Of each (seed, group)."""
+
+
 @dataclass(frozen=True)
-class Objective:
-    """What is minimised: a loss for each group of examples, from the log-probabilities per token of their targets."""
+class HeadObjective:
+    """A loss from a metric of the group's members while heads are gated."""
 
     groups: Sequence[tuple[Example, ...]]
-    loss: Callable[[Tensor], Tensor]  # [group, member] -> [group]
+    loss: Callable[[Tensor, Sequence[int]], Tensor]  # metric [group, member], which groups -> [group]
+    metric: Metric = log_prob_per_token
+    gates: Callable[[Tensor, int], Tensor] = lambda theta, update: theta.sigmoid()  # θ, update -> [seed, layer, head]
+
+    def losses(self, fitter: "Fitter", theta: Tensor, part: Sequence[tuple[int, int]], update: int) -> Tensor:
+        members, model = len(self.groups[0]), fitter.model
+        examples = [example for _, group in part for example in self.groups[group]]
+        batch = collate(examples, model.device)
+        owners = torch.tensor([seed for seed, _ in part for _ in range(members)], device=theta.device)
+        filling = fitter.request.filler.filling(model, range(len(examples)), batch).by_row()
+        with torch.enable_grad(), cut_heads(model, self.gates(theta, update)[owners], filling):
+            logits = model.last_logits(batch.clean, batch.spots, rows=batch.rows)
+            precise = logits.float() if logits.element_size() < 4 else logits
+            found = self.metric(precise, batch).view(-1, members)
+            return self.loss(found, [group for _, group in part]).to(theta.dtype)
 
 
 @dataclass(frozen=True)
@@ -116,11 +143,11 @@ class Fitter:
         drawn = [(seed, g) for seed in active for g in minibatch(count, size, first + seed, stage.name, update)]
         losses = theta.new_zeros(self.fit.seeds)
         adam.zero_grad()
-        pulled = theta.clamp(-self.fit.clamp, self.fit.clamp).mean((1, 2))[active].sum()
+        pulled = theta.clamp(-self.fit.clamp, self.fit.clamp).flatten(1).mean(1)[active].sum()
         (-stage.pull * pulled).backward()
         with self.model.frozen():
             for part in self._parts(drawn):
-                found = self._group_losses(theta, part)
+                found = self.objective.losses(self, theta, part, update)
                 (self.fit.loss / size * found.sum()).backward()
                 if wrong := [at for at, loss in zip(part, found.tolist(), strict=True) if not math.isfinite(loss)]:
                     raise self._refusal(stage, update, *wrong[0])
@@ -135,19 +162,6 @@ class Fitter:
         adam.step()
         theta.detach()[idle] = before
         return losses[active].cpu()
-
-    def _group_losses(self, theta: Tensor, part: Sequence[tuple[int, int]]) -> Tensor:
-        """The loss of each (seed, group)."""
-        members = len(self.objective.groups[0])
-        examples = [example for _, group in part for example in self.objective.groups[group]]
-        batch = collate(examples, self.model.device)
-        owners = torch.tensor([seed for seed, _ in part for _ in range(members)], device=theta.device)
-        filling = self.request.filler.filling(self.model, range(len(examples)), batch).by_row()
-        with torch.enable_grad(), cut_heads(self.model, theta.sigmoid()[owners], filling):
-            logits = self.model.last_logits(batch.clean, batch.spots, rows=batch.rows)
-            precise = logits.float() if logits.element_size() < 4 else logits
-            found = log_prob_per_token(precise, batch).view(-1, members)
-            return self.objective.loss(found).to(theta.dtype)
 
     def _parts(self, drawn: Sequence[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
         """What runs at once: groups of about one length, so many that their tokens fit."""
