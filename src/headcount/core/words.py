@@ -23,6 +23,7 @@ Readers = Literal["kv-heads", "query-heads"]
 Grid = Literal["log", "linear", "quadratic", "all"]
 GateBase = Literal["plus", "ones"]  # the gates in which heads are ablated by role: G+ of the same fit, or all ones
 GateForm = Literal["logit", "log-prob"]
+RankingLoss = Literal["distance", "reach", "kl", "metric"]  # what a learned ranking is trained for
 GateGradient = Literal["expected", "relaxed"]
 Regulariser = Literal["linear", "log", "log-heads"]
 TokenChoice = Literal["first", "last", "mean", "surprisal"]  # answer tokens at which heads are read

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from ..core.words import Readers
 from ..edit.edge_fills import BaseRun, EdgeFiller
+from ..edit.soft_stream import soft_edges
 from ..edit.stream import only_kept_edges
 from ..models import Model
 from ..models.wiring import find_wiring
@@ -100,6 +101,22 @@ class CircuitMeter:
         with only_kept_edges(self.model, self.wiring, base, keep, self._room):
             logits = self.model.last_logits(base.ids.repeat(copies, 1), base.last.repeat(copies), past)
         return measure_all(logits, base.batch, OF_PAIRS, uncut)
+
+    def graded(self, masks: Tensor, metric: str) -> Tensor:
+        """One metric with edges kept in part, by `masks` [circuit, writer, reader] from 0 to 1, with gradients back to
+        them, [circuit, pair]."""
+        copies, parts, places = len(masks), list[Tensor](), list[int]()
+        with self.wiring.readied():
+            if not self._kept:
+                with torch.no_grad():
+                    self._kept = list(self._base_runs())
+            for indices, base, uncut in self._kept:
+                past = None if base.prefix is None else self.model.repeated_prefix(base.prefix, copies)
+                with soft_edges(self.model, self.wiring, base, masks):
+                    logits = self.model.last_logits(base.ids.repeat(copies, 1), base.last.repeat(copies), past)
+                parts.append(measure_all(logits, base.batch, (metric,), uncut if metric == "kl" else None)[metric])
+                places += indices
+        return torch.cat(parts, dim=1)[:, torch.tensor(places, device=masks.device).argsort()]
 
     def _base_runs(self) -> Iterator[tuple[list[int], BaseRun, Reference]]:
         for indices, batch in batches(self.pairs, self.model.device, self.plan.tokens):

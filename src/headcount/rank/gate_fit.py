@@ -1,7 +1,6 @@
-"""Fitting gates on all units at once, for several seeds in one batch: what gating and learned rankings share.
+"""Fitting gates on all heads at once, for several seeds in one batch: what gating and contrastive gating share.
 
-    z_h -> g_h · z_h + (1 - g_h) · fill        one gate a query head, the same at all positions
-    g = sigmoid(θ) in gating, the soft top k of θ in learned rankings
+    z_h -> g_h · z_h + (1 - g_h) · fill        g = sigmoid(θ), one a query head, the same at all positions
     loss = task loss - λ · mean over heads of clamp(θ, -4, 4)
 
 The model is frozen and θ alone is fitted, by Adam. λ > 0 pulls gates open, λ < 0 pulls them shut; where a gate is past
@@ -11,63 +10,32 @@ works element by element, so a seed gives the same gates alone or among others (
 
 import math
 import random
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from ..core.cache import cache_folder
 from ..core.errors import HeadcountError
-from ..core.keys import digest, package_source
-from ..core.provenance import Facts, versions
+from ..core.provenance import Facts
 from ..edit import cut_heads
-from ..meters.metrics import Metric, log_prob_per_token
+from ..meters.metrics import log_prob_per_token
 from ..models import Model
 from ..tasks.batches import collate
 from ..tasks.examples import Example
-from .checkpoint import Checkpoint, FitState
+from .descent import checkpoint_of, descend
 from .fit import checked_fit
 from .method import Request
 
-SAVE_EVERY = 15.0  # seconds between checkpoints
-
-
-class Objective(Protocol):
-    """What is minimised."""
-
-    @property
-    def groups(self) -> Sequence[tuple[Example, ...]]:
-        """Examples whose loss is one number, all groups alike in size."""
-
-    def losses(self, fitter: "Fitter", theta: Tensor, part: Sequence[tuple[int, int]], update: int) -> Tensor:
-        """Of each (seed, group)."""
-
 
 @dataclass(frozen=True)
-class HeadObjective:
-    """A loss from a metric of the group's members while heads are gated."""
+class Objective:
+    """What is minimised: a loss for each group of examples, from the log-probabilities per token of their targets."""
 
     groups: Sequence[tuple[Example, ...]]
-    loss: Callable[[Tensor, Sequence[int]], Tensor]  # metric [group, member], which groups -> [group]
-    metric: Metric = log_prob_per_token
-    gates: Callable[[Tensor, int], Tensor] = lambda theta, update: theta.sigmoid()  # θ, update -> [seed, layer, head]
-
-    def losses(self, fitter: "Fitter", theta: Tensor, part: Sequence[tuple[int, int]], update: int) -> Tensor:
-        members, model = len(self.groups[0]), fitter.model
-        examples = [example for _, group in part for example in self.groups[group]]
-        batch = collate(examples, model.device)
-        owners = torch.tensor([seed for seed, _ in part for _ in range(members)], device=theta.device)
-        filling = fitter.request.filler.filling(model, range(len(examples)), batch).by_row()
-        with torch.enable_grad(), cut_heads(model, self.gates(theta, update)[owners], filling):
-            logits = model.last_logits(batch.clean, batch.spots, rows=batch.rows)
-            precise = logits.float() if logits.element_size() < 4 else logits
-            found = self.metric(precise, batch).view(-1, members)
-            return self.loss(found, [group for _, group in part]).to(theta.dtype)
+    loss: Callable[[Tensor], Tensor]  # [group, member] -> [group]
 
 
 @dataclass(frozen=True)
@@ -89,12 +57,8 @@ class Fitter:
         if fill.kind == "resample":
             raise HeadcountError("Gates cannot be filled by 'resample'. Use zero, mean, mean-global or counterfactual.")
         examples = [[example.facts() for example in group] for group in objective.groups]
-        nameless = {key: fact for key, fact in model.facts().items() if key != "name"}
-        facts: Facts = {"versions": versions(), "source": package_source(), "model": nameless, "examples": examples}
-        facts |= {"fit": self.fit.facts(), "fill": str(fill), "seed": request.seed, "max_tokens": request.max_tokens}
-        key = digest(facts)
-        path = Path(checkpoint) if checkpoint else cache_folder() / "fits" / f"{key}.safetensors"
-        self.checkpoint = Checkpoint.at(path, key)
+        own: Facts = {"examples": examples, "fit": self.fit.facts(), "max_tokens": request.max_tokens}
+        self.checkpoint = checkpoint_of(model, {**own, "fill": str(fill), "seed": request.seed}, checkpoint)
 
     def first_gates(self) -> Tensor:
         """θ of random gates, uniform from 0 to 1, [seed, layer, head]."""
@@ -105,36 +69,12 @@ class Fitter:
 
     def run(self, stage: Stage, start: Tensor) -> tuple[Tensor, Tensor]:
         """θ after the stage, and the losses on the way, [update, seed], not a number once a seed has settled."""
-        fit, groups, advance = self.fit, self.objective.groups, self.request.advance
-        state = self.checkpoint.stages.get(stage.name) or FitState.fresh(start, fit.updates)
-        theta = state.theta.clone().to(self.model.device).requires_grad_()
-        adam = torch.optim.Adam([theta])
-        state.restore(adam, theta)
-        saved = time.monotonic()
-        an_update = fit.forwards(len(groups), 1) // fit.updates * len(groups[0])
-        advance(state.update * an_update)
-        for update in range(state.update, fit.updates):
-            active = [seed for seed in range(fit.seeds) if not state.settled[seed]]
-            if not active:
-                break
-            try:
-                state.losses[update, active] = self.update(stage, theta, adam, update, active)
-            except HeadcountError:
-                self.checkpoint.save(stage.name, state)  # the last good gates
-                raise
-            state.keep(adam, theta, update + 1)
-            if fit.patience and (update + 1) % fit.patience == 0:
-                state.look()
-            if time.monotonic() - saved > SAVE_EVERY:
-                self.checkpoint.save(stage.name, state)
-                saved = time.monotonic()
-            advance(an_update)
-            mean = float(state.losses[update, active].mean())
-            self.request.note(f"{stage.name} {update + 1}/{fit.updates}, loss {mean:.3f}")
-        advance((fit.updates - state.update) * an_update)
-        state.settled[:] = True  # no more of its updates will be run
-        self.checkpoint.save(stage.name, state)
-        return state.theta, state.losses
+        fit, groups = self.fit, self.objective.groups
+        cost = fit.forwards(len(groups), 1) // fit.updates * len(groups[0])
+        update = partial(self.update, stage)
+        return descend(
+            self.checkpoint, stage.name, start, fit.updates, update, self.request, cost=cost, patience=fit.patience
+        )
 
     def update(self, stage: Stage, theta: Tensor, adam: torch.optim.Adam, update: int, active: list[int]) -> Tensor:
         """One step of the active seeds; their losses, without the pull."""
@@ -143,11 +83,11 @@ class Fitter:
         drawn = [(seed, g) for seed in active for g in minibatch(count, size, first + seed, stage.name, update)]
         losses = theta.new_zeros(self.fit.seeds)
         adam.zero_grad()
-        pulled = theta.clamp(-self.fit.clamp, self.fit.clamp).flatten(1).mean(1)[active].sum()
+        pulled = theta.clamp(-self.fit.clamp, self.fit.clamp).mean((1, 2))[active].sum()
         (-stage.pull * pulled).backward()
         with self.model.frozen():
             for part in self._parts(drawn):
-                found = self.objective.losses(self, theta, part, update)
+                found = self._group_losses(theta, part)
                 (self.fit.loss / size * found.sum()).backward()
                 if wrong := [at for at, loss in zip(part, found.tolist(), strict=True) if not math.isfinite(loss)]:
                     raise self._refusal(stage, update, *wrong[0])
@@ -162,6 +102,19 @@ class Fitter:
         adam.step()
         theta.detach()[idle] = before
         return losses[active].cpu()
+
+    def _group_losses(self, theta: Tensor, part: Sequence[tuple[int, int]]) -> Tensor:
+        """The loss of each (seed, group)."""
+        members = len(self.objective.groups[0])
+        examples = [example for _, group in part for example in self.objective.groups[group]]
+        batch = collate(examples, self.model.device)
+        owners = torch.tensor([seed for seed, _ in part for _ in range(members)], device=theta.device)
+        filling = self.request.filler.filling(self.model, range(len(examples)), batch).by_row()
+        with torch.enable_grad(), cut_heads(self.model, theta.sigmoid()[owners], filling):
+            logits = self.model.last_logits(batch.clean, batch.spots, rows=batch.rows)
+            precise = logits.float() if logits.element_size() < 4 else logits
+            found = log_prob_per_token(precise, batch).view(-1, members)
+            return self.objective.loss(found).to(theta.dtype)
 
     def _parts(self, drawn: Sequence[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
         """What runs at once: groups of about one length, so many that their tokens fit."""

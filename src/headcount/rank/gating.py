@@ -40,7 +40,7 @@ from ..meters import TOKENS_A_PASS, Advance, HeadMeter
 from ..models import Model
 from ..tasks.examples import Example, Task
 from .fit import Fit, checked_fit
-from .gate_fit import Fitter, HeadObjective, Stage
+from .gate_fit import Fitter, Objective, Stage
 from .method import Request
 from .roles import HeadRoles
 from .scores import HeadScores
@@ -95,7 +95,7 @@ def _three_stages(
     model: Model, examples: Sequence[Example], request: Request, checkpoint: str | Path | None = None
 ) -> tuple[Tensor, Tensor]:
     """G0, G+ and G-, [stage, seed, layer, head], and the losses, [stage, update, seed]."""
-    objective = HeadObjective([(example,) for example in examples], lambda log_probs, _: -log_probs[:, 0])
+    objective = Objective([(example,) for example in examples], lambda log_probs: -log_probs[:, 0])
     fitter = Fitter(model, objective, request, checkpoint)
     pull = fitter.fit.pull
     if pull <= 0:
@@ -107,7 +107,7 @@ def _three_stages(
     return gates.sigmoid(), losses
 
 
-def contrast_loss(log_probs: Tensor, groups: Sequence[int] = ()) -> Tensor:
+def contrast_loss(log_probs: Tensor) -> Tensor:
     """[group, (retain, forget)] -> [group]."""
     retain, forget = log_probs.unbind(1)
     return -retain + (forget - retain.detach()).clamp(min=FLOOR)
@@ -165,7 +165,7 @@ def fit_contrast(
         bar.describe(f"{model.name} · {retain.name} without {forget.name} · contrast")
         told, note = advance or bar.advance, note or bar.note
         request = Request("log_prob_per_token", filler, "all", 1, seed, max_tokens, told, fit=fit, note=note)
-        fitter = Fitter(model, HeadObjective(groups, contrast_loss), request, checkpoint)
+        fitter = Fitter(model, Objective(groups, contrast_loss), request, checkpoint)
         theta, _ = fitter.run(Stage("contrast", fit.pull, free_rates=True), fitter.first_gates())
         fitter.checkpoint.path.unlink(missing_ok=True)
     gates = theta.double().sigmoid().numpy()

@@ -12,7 +12,7 @@ from ..meters.metrics import require_metric
 from ..models import Model
 from ..models.wiring import find_graph
 from ..tasks.examples import Example, Task, pairs_only
-from .fit import Fit, checked_fit
+from .fit import Fit, Learning, fit_for
 from .method import METHODS, Request
 from .scores import EdgeScores, HeadScores
 
@@ -28,7 +28,7 @@ def score(
     steps: int = 5,
     seed: int = 0,
     readers: Readers = "kv-heads",
-    fit: Fit | None = None,
+    fit: Fit | Learning | None = None,
     memory: int | None = None,
     max_tokens: int | None = None,
     advance: Advance | None = None,
@@ -45,7 +45,8 @@ def score(
     - `steps`: points on the path of `attribution-ig` and `eap-ig`.
     - `readers`: for edges with grouped-query attention. `kv-heads`: keys and values are read once for each KV head.
       `query-heads`: once for each query head, which is how MIB and EAP-IG count.
-    - `fit`: how gates are fitted, for `gating`; the paper's way by default, `headcount.QUICK` for a look.
+    - `fit`: a `headcount.Fit` says how gates are fitted, for `gating`; the paper's way by default, `headcount.QUICK`
+      for a look. A `headcount.Learning` says how rankings are learned.
     - `memory`: bytes that edges may use beyond the model; half a gigabyte by default, or what one prompt needs.
 
     A bar is shown in a terminal, unless `advance` is given, which is told how many prompts have been run.
@@ -72,7 +73,7 @@ def score(
     most, side = max_tokens or TOKENS_A_PASS, chosen.side
     filler = Filler.prepare(model, fill, examples=examples, reference=examples, side=side, seed=seed, max_tokens=most)
     graph = find_graph(model, readers) if chosen.units == "edges" else None
-    updates = checked_fit(fit).forwards(len(examples)) // len(examples)
+    updates = fit_for(method, fit).forwards(len(examples)) // len(examples)
     cost = chosen.forwards(model.head_count, steps, graph.n_edges if graph else 0, updates) * len(examples)
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · {method}")
