@@ -42,7 +42,7 @@ class CircuitMeter:
     - `reference`: the prompts that means are taken over.
     - `readers`: who reads keys and values, `kv-heads` or `query-heads`.
     - `prune`: take dangling edges out of circuits first, those of nodes that the input does not reach or that do not
-      reach the logits. With counterfactual fill they carry the counterfactual anyway, and change nothing.
+      reach the logits. With counterfactual fill they change nothing, unless heads are normed together (Gemma 2, OLMo 2).
     - `memory`: bytes that may be used beyond the model; `plan` says how much then runs at once.
     """
 
@@ -73,7 +73,8 @@ class CircuitMeter:
         """Metric -> [circuit, pair]; `keeps` is [circuit, writer, reader], True for edges in the circuit."""
         values = {name: np.empty((len(keeps), len(self.pairs))) for name in OF_PAIRS}
         graph = self.wiring.graph
-        if self.prune or self.filler.is_counterfactual:
+        alone = all(layer.heads_norm is None for layer in self.wiring.layers)  # no head changes what another writes
+        if self.prune or (self.filler.is_counterfactual and alone):
             keeps = torch.from_numpy(np.stack([graph.pruned(keep) for keep in keeps.cpu().numpy()]))
         keeps = keeps & torch.from_numpy(graph.real)
         # Circuits of about one size run together.

@@ -56,11 +56,11 @@ QUICK = Fit(seeds=2, updates=25, batch=4, free_rate=(0.5, 0.2), pulled_rate=(0.7
 pull against the noise of the gradient."""
 
 
-class Learning(Settings):
-    """How a ranking is learned (`learned.py`)."""
+class Trained(Settings):
+    """What learned rankings and pruning share (`training.py`)."""
 
     seeds: Count = 1
-    """Rankings, each with budgets of its own, in one batch."""
+    """Rankings, each with draws of its own, in one batch."""
     updates: Count = 240
     batch: Count = 16
     """Examples in an update; fewer where memory asks for it."""
@@ -69,10 +69,6 @@ class Learning(Settings):
     loss: RankingLoss = "distance"
     """What the kept units are trained for: the whole model's metric (`distance`), at least that (`reach`), its whole
     prediction (`kl`), or as much of the metric as can be had (`metric`)."""
-    share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Of the units, the first by one-pass attribution, that are learned; the others follow in its order."""
-    temperature: Above0 = 0.5
-    """Of the soft choice of the top k; lower is harder."""
 
     def forwards(self, examples: int) -> int:
         """As that of `Fit`."""
@@ -82,11 +78,31 @@ class Learning(Settings):
         return _falling(self.rate, update, self.updates)
 
 
-OWN_FITS: dict[str, Fit | Learning] = {"learned": Learning(), "edge-learned": Learning()}
+class Learning(Trained):
+    """How a ranking is learned (`learned.py`)."""
+
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Of the units, the first by one-pass attribution, that are learned; the others follow in its order."""
+    temperature: Above0 = 0.5
+    """Of the soft choice of the top k; lower is harder."""
+
+
+class Pruning(Trained):
+    """How edges are pruned (`pruning.py`): the paper's rate and loss, with fewer updates of smaller batches."""
+
+    updates: Count = 300
+    rate: Annotated[Listed[Above0], TWO] = (0.8, 0.08)
+    loss: RankingLoss = "kl"
+    target: Annotated[float, Field(gt=0, le=1.2)] = 0.98
+    """Share of the edges to close; more than 1 presses harder."""
+
+
+AnyFit = Fit | Learning | Pruning
+OWN_FITS: dict[str, AnyFit] = {"learned": Learning(), "edge-learned": Learning(), "edge-pruning": Pruning()}
 """Of methods that are not fitted as gates are."""
 
 
-def fit_for(method: str, fit: Fit | Learning | None) -> Fit | Learning:
+def fit_for(method: str, fit: AnyFit | None) -> AnyFit:
     """The fit asked for, which has to be of the method's kind, or the method's own."""
     own = OWN_FITS.get(method, Fit())
     if fit is not None and not isinstance(fit, type(own)):
@@ -94,7 +110,7 @@ def fit_for(method: str, fit: Fit | Learning | None) -> Fit | Learning:
     return fit or own
 
 
-def checked_fit(fit: Fit | Learning | None) -> Fit:
+def checked_fit(fit: AnyFit | None) -> Fit:
     """The fit asked for, or the paper's."""
     if fit is not None and not isinstance(fit, Fit):
         raise HeadcountError(f"fit must be a headcount.Fit, such as headcount.QUICK; this is {fit!r}.")

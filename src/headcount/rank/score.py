@@ -12,7 +12,7 @@ from ..meters.metrics import require_metric
 from ..models import Model
 from ..models.wiring import find_graph
 from ..tasks.examples import Example, Task, pairs_only
-from .fit import Fit, Learning, fit_for
+from .fit import AnyFit, fit_for
 from .method import METHODS, Request
 from .scores import EdgeScores, HeadScores
 
@@ -28,7 +28,7 @@ def score(
     steps: int = 5,
     seed: int = 0,
     readers: Readers = "kv-heads",
-    fit: Fit | Learning | None = None,
+    fit: AnyFit | None = None,
     memory: int | None = None,
     max_tokens: int | None = None,
     advance: Advance | None = None,
@@ -46,7 +46,8 @@ def score(
     - `readers`: for edges with grouped-query attention. `kv-heads`: keys and values are read once for each KV head.
       `query-heads`: once for each query head, which is how MIB and EAP-IG count.
     - `fit`: a `headcount.Fit` says how gates are fitted, for `gating`; the paper's way by default, `headcount.QUICK`
-      for a look. A `headcount.Learning` says how rankings are learned.
+      for a look. A `headcount.Learning` says how rankings are learned, a
+      `headcount.Pruning` how edges are pruned.
     - `memory`: bytes that edges may use beyond the model; half a gigabyte by default, or what one prompt needs.
 
     A bar is shown in a terminal, unless `advance` is given, which is told how many prompts have been run.
