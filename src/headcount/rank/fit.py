@@ -91,7 +91,7 @@ class Pruning(Trained):
     """How edges are pruned (`pruning.py`): the paper's rate and loss, with fewer updates of smaller batches."""
 
     updates: Count = 300
-    rate: Annotated[Listed[Above0], TWO] = (0.8, 0.08)
+    rate: Annotated[Listed[Above0], TWO] = (0.8, 0.1)
     loss: RankingLoss = "kl"
     target: Annotated[float, Field(gt=0, le=1.2)] = 0.98
     """Share of the edges to close; more than 1 presses harder."""

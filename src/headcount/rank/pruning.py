@@ -7,11 +7,12 @@ Every edge has a hard-concrete gate (Louizos et al. 2018), which is drawn anew i
 and the loss is the divergence from the whole model's prediction, with the share s of closed edges held to a target t
 that rises, by two multipliers that climb while θ descends:
 
-    loss = KL(whole || circuit) + λ₁ (s - t) + λ₂ (s - t)²
+    loss = KL(whole || circuit) + λ₁ (s - t) + λ₂ (s - t)²        s = mean over edges of P(z = 0)
 
 One run gives one circuit of about the target's size; as a ranking, a is best there and weak far from it.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -26,8 +27,13 @@ from .method import Request
 from .training import Examples, Training
 
 TEMPERATURE, STRETCH, LOWEST = 2 / 3, 1.2, -0.1
-OPEN = 10.0
-"""The first a: such gates are open in all but one draw of ten thousand."""
+SHIFT = TEMPERATURE * math.log(-LOWEST / (STRETCH + LOWEST))
+"""A gate is 0 with probability σ(SHIFT - a)."""
+OPEN = 2.0
+"""The first a: half of the gates are quite open, and half are not and have a gradient. (The paper's 10 leaves one of ten
+thousand a gradient, and takes thousands of updates.)"""
+PAPER_UPDATES = 3000
+"""In fewer updates the multipliers climb as far, by larger steps."""
 RISING = 5 / 6
 """Of the updates, in which the target rises; in the others it stays."""
 
@@ -62,8 +68,8 @@ class _HardConcrete(Training):
         return spread(gates, self.places, self.examples.real)
 
     def penalty(self, theta: Tensor, masks: Tensor, update: int) -> Tensor:
-        closed = 1 - masks.flatten(1)[:, self.places].mean(1)
+        closed = (SHIFT - theta[:, :-2]).sigmoid().mean(1)
         more = closed - self.target * min((update + 1) / (RISING * self.fit.updates), 1)
-        climbing = theta[:, -2:]
+        climbing = theta[:, -2:] * (PAPER_UPDATES / self.fit.updates)
         climbing = 2 * climbing.detach() - climbing  # the same numbers, with the gradient turned round
         return climbing[:, 0] * more + climbing[:, 1] * more.square()
