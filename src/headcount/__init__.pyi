@@ -22,6 +22,8 @@ from .rank.comparison import compare_scores as compare_scores
 from .rank.ensemble import mean_scores as mean_scores
 from .rank.fit import QUICK as QUICK
 from .rank.fit import Fit as Fit
+from .rank.fit import Learning as Learning
+from .rank.fit import Pruning as Pruning
 from .rank.gating import ContrastGates as ContrastGates
 from .rank.gating import fit_contrast as fit_contrast
 from .rank.gating import fit_roles as fit_roles

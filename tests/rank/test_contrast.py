@@ -6,7 +6,7 @@ import torch
 
 import headcount as hc
 from families import prompts, tiny
-from headcount.rank import gate_fit
+from headcount.rank import descent
 from headcount.rank.fit import Fit
 from headcount.rank.gating import contrast_loss
 
@@ -56,7 +56,7 @@ def test_contrastive_gates_keep_one_task_and_forget_another():
 
 
 def test_a_killed_contrast_is_not_gone_on_from_with_the_other_sign(tmp_path, monkeypatch):
-    monkeypatch.setattr(gate_fit, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(descent, "SAVE_EVERY", 0.0)
     model, file = tiny("gpt2"), tmp_path / "fit.safetensors"
     retain, forget = two_tasks(model)
 

@@ -11,7 +11,7 @@ import headcount as hc
 from conftest import PLANTED
 from families import FAMILIES, prompts, random_task, tiny
 from headcount.edit import Filler, Filling, cut_heads
-from headcount.rank import gate_fit
+from headcount.rank import descent
 from headcount.rank.checkpoint import Checkpoint
 from headcount.rank.fit import Fit
 from headcount.rank.gate_fit import Fitter, Objective, Stage, minibatch
@@ -235,7 +235,7 @@ class StopError(Exception):
 
 @pytest.mark.parametrize("at", ["free 4/6", "keeping 1/6", "removing 6/6"])
 def test_a_killed_fit_goes_on_to_the_same_bits(planted, planted_task, tmp_path, monkeypatch, at):
-    monkeypatch.setattr(gate_fit, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(descent, "SAVE_EVERY", 0.0)
     whole = hc.fit_roles(planted, planted_task, SHORT)
     file = tmp_path / "fit.safetensors"
 
@@ -255,7 +255,7 @@ def test_a_killed_fit_goes_on_to_the_same_bits(planted, planted_task, tmp_path, 
 
 
 def test_the_checkpoint_of_another_fit_is_not_gone_on_from(planted, planted_task, tmp_path, monkeypatch):
-    monkeypatch.setattr(gate_fit, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(descent, "SAVE_EVERY", 0.0)
     file = tmp_path / "fit.safetensors"
 
     def kill(words):

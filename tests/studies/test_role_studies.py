@@ -47,9 +47,9 @@ def test_head_roles_is_found_again_and_its_toml_runs(folder, own_cache, tmp_path
 
 def test_a_fit_that_was_killed_in_the_middle_goes_on_in_the_next_run(folder, own_cache, tmp_path, monkeypatch):
     from headcount.core.progress import Bar
-    from headcount.rank import gate_fit
+    from headcount.rank import descent
 
-    monkeypatch.setattr(gate_fit, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(descent, "SAVE_EVERY", 0.0)
     whole = run_roles(folder, tmp_path / "whole", tasks=["syntax"])
     monkeypatch.setenv("HEADCOUNT_CACHE", str(tmp_path / "other"))
     noted = []

@@ -30,6 +30,7 @@ SplitBy = Literal["words", "templates"]
 """What train and test of a task do not share: its words alone, or its templates and all that fills them too."""
 GateBase = Literal["plus", "ones"]  # the gates in which heads are ablated by role: G+ of the same fit, or all ones
 GateForm = Literal["logit", "log-prob"]
+RankingLoss = Literal["distance", "reach", "kl", "metric"]  # what a learned ranking is trained for
 GateGradient = Literal["expected", "relaxed"]
 Regulariser = Literal["linear", "log", "log-heads"]
 TokenChoice = Literal["first", "last", "mean", "surprisal"]  # answer tokens at which heads are read

@@ -7,10 +7,10 @@ logits are read at the answers alone.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -36,7 +36,42 @@ def only_kept_edges(
 ) -> Iterator[None]:
     """Give every reader its own input while the block lasts; rows are the batch once for each circuit of `keep`
     [circuit, writer, reader]. `room` is memory for what writers wrote, which many runs can use one after the other."""
-    stream = _Stream(model, wiring, base, keep, room)
+    with streamed(model, wiring, _Stream(model, wiring, base, keep, room)):
+        yield
+
+
+class Stream(Protocol):
+    """What each reader sees and each writer writes, layer by layer, while the model runs."""
+
+    def attention_readers(self, layer: int) -> Sequence[int]:
+        """Readers among the heads of a layer; where there is none, its attention is left out."""
+
+    @property
+    def reads_mlp(self) -> Sequence[bool]: ...
+
+    def project(self, index: int, module: nn.Module, *args: Any, **kwargs: Any) -> Tensor:
+        """In the place of a projection: each head's rows from what it sees itself."""
+
+    def read_mlp(self, index: int, module: nn.Module, args: Any) -> Any:
+        """What the MLP sees, in a hook before it."""
+
+    def read_final(self, x: Tensor) -> Tensor:
+        """In the place of the final norm: that of what the logits see at the answer, at every position of a row."""
+
+    def write_heads(self, index: int, own: Callable[..., Tensor], z: Tensor) -> Tensor:
+        """In the place of the output projection, whose sum nobody needs."""
+
+    def write_mlp(self, index: int, module: nn.Module, args: Any, output: Tensor) -> Tensor: ...
+
+    def leave_out_heads(self, index: int) -> None:
+        """No head of the layer is in a circuit: they write what they do in the base run."""
+
+    def leave_out_mlp(self, index: int) -> None: ...
+
+
+@contextmanager
+def streamed(model: Model, wiring: Wiring, stream: Stream) -> Iterator[None]:
+    """Put a stream in the place of the model's own while the block lasts."""
     with ExitStack() as stack:
 
         def instead(module: nn.Module, forward: Callable[..., Any], *given: Any) -> None:
@@ -52,15 +87,14 @@ def only_kept_edges(
                     instead(module, stream.project, index, module)
                 projection = model.anatomy.out_projections[index]
                 instead(projection, stream.write_heads, index, projection.forward)
-            else:  # no head of the layer is in a circuit: they write what they do in the base run
-                stream.write_changes(index, base.written.heads[index].expand(stream.copies, -1, -1, -1))
+            else:
+                stream.leave_out_heads(index)
                 instead(layer.attention, _no_attention)
             if stream.reads_mlp[index]:
                 stack.enter_context(layer.mlp_in.register_forward_pre_hook(partial(stream.read_mlp, index)))
                 stack.enter_context(layer.mlp_out.register_forward_hook(partial(stream.write_mlp, index)))
             else:
-                written = base.written.mlps[index][stream.mlp_tokens[index]]
-                stream.write_mlp_change(index, written.repeat(stream.copies, 1))
+                stream.leave_out_mlp(index)
                 for module in {layer.mlp_in, layer.mlp_out}:
                     instead(module, first_argument)
         instead(wiring.final_norm.module, stream.read_final)
@@ -127,8 +161,8 @@ class _Stream:
         return [reader for reader in range(first, last) if self.active[reader]]
 
     def project(self, index: int, module: nn.Module, *args: Any, **kwargs: Any) -> Tensor:
-        """In the place of a projection: each head's rows from its own stream, those of other heads as in the base run.
-        The first of a layer's modules to be called does the work for all."""
+        # The rows of heads that are not in a circuit are those of the base run. The first of a layer's modules to be
+        # called does the work for all.
         if module not in self.projected:
             self._project_all(index)
         return self.projected.pop(module)
@@ -161,7 +195,6 @@ class _Stream:
         self.projected |= zip(layer.modules, results, strict=True)
 
     def read_mlp(self, index: int, module: nn.Module, args: Any) -> Any:
-        """What the MLP sees, in a hook before it."""
         self.stream_shape = args[0].shape  # OPT runs its MLPs on rows and positions in one dimension
         norm, stream = self.wiring.layers[index].mlp_norm, self.base.mlp_stream[index]
         first, last = (self.rows_before[self.graph.writers_before(index, mlp=mlp)] for mlp in (False, True))
@@ -175,7 +208,6 @@ class _Stream:
         return (seen if norm is None else norm.own(seen), *args[1:])
 
     def read_final(self, x: Tensor) -> Tensor:
-        """In the place of the final norm: that of what the logits see at the answer, at every position of a row."""
         self.more[0] = self.base.final_stream
         rows = slice(0, self.rows_before[-1])
         seen = torch.cat([self._kept(c, rows, [-1], self.base.answers) for c in range(self.copies)])
@@ -184,15 +216,17 @@ class _Stream:
     # Writing
 
     def write_heads(self, index: int, own: Callable[..., Tensor], z: Tensor) -> Tensor:
-        """In the place of the output projection, whose sum nobody needs."""
         norm = self.wiring.layers[index].heads_norm
         values = z.flatten(0, 1).unflatten(-1, (self.graph.n_heads, -1)).unflatten(0, (self.copies, -1))
         if norm is not None:
             values = values / norm.scale(own(z).flatten(0, 1)).view(*values.shape[:2], 1, 1)
-        self.write_changes(index, values)
+        self._write_changes(index, values)
         return z.new_zeros(()).expand(*z.shape[:-1], self.wiring.width)
 
-    def write_changes(self, index: int, values: Tensor) -> None:
+    def leave_out_heads(self, index: int) -> None:
+        self._write_changes(index, self.base.written.heads[index].expand(self.copies, -1, -1, -1))
+
+    def _write_changes(self, index: int, values: Tensor) -> None:
         """What each head that is read writes more than the fill; `values` is [circuit, token, head, head size]."""
         first, tokens = self.graph.writers_before(index), self.heads_tokens[index]
         heads = [head for head in range(self.graph.n_heads) if self.row[first + head]]
@@ -210,10 +244,14 @@ class _Stream:
             rows[:, :, tokens] = wrote
 
     def write_mlp(self, index: int, module: nn.Module, args: Any, output: Tensor) -> Tensor:
-        self.write_mlp_change(index, output.flatten(0, -2))
+        self._write_mlp_change(index, output.flatten(0, -2))
         return output.new_zeros(()).expand(self.stream_shape)
 
-    def write_mlp_change(self, index: int, output: Tensor) -> None:
+    def leave_out_mlp(self, index: int) -> None:
+        written = self.base.written.mlps[index][self.mlp_tokens[index]]
+        self._write_mlp_change(index, written.repeat(self.copies, 1))
+
+    def _write_mlp_change(self, index: int, output: Tensor) -> None:
         row, tokens = self.row[self.graph.writers_before(index + 1) - 1], self.mlp_tokens[index]
         if row:
             change = output.unflatten(0, (self.copies, -1)) - self.base.fill.mlps[index][tokens]

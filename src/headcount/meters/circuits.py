@@ -21,6 +21,7 @@ from torch import Tensor
 
 from ..core.words import Readers
 from ..edit.edge_fills import BaseRun, EdgeFiller
+from ..edit.soft_stream import soft_edges
 from ..edit.stream import only_kept_edges
 from ..models import Model
 from ..models.wiring import find_graph, find_wiring
@@ -41,7 +42,7 @@ class CircuitMeter:
     - `reference`: the prompts that means are taken over.
     - `readers`: who reads keys and values, `kv-heads` or `query-heads`; or `components`, where a head is one reader.
     - `prune`: take dangling edges out of circuits first, those of nodes that the input does not reach or that do not
-      reach the logits. With counterfactual fill they carry the counterfactual anyway, and change nothing.
+      reach the logits. With counterfactual fill that changes nothing, unless heads are normed together (OLMo 2).
     - `memory`: bytes that may be used beyond the model; `plan` says how much then runs at once.
     """
 
@@ -75,7 +76,8 @@ class CircuitMeter:
         graph = self.wiring.graph
         if self.graph.whole:  # each part of a whole edge is kept with it
             keeps = keeps[:, :, self.graph.whole_readers]
-        if self.prune or self.filler.is_counterfactual:
+        alone = all(layer.heads_norm is None for layer in self.wiring.layers)  # no head changes what another writes
+        if self.prune or (self.filler.is_counterfactual and alone):
             keeps = torch.from_numpy(np.stack([graph.pruned(keep) for keep in keeps.cpu().numpy()]))
         keeps = keeps & torch.from_numpy(graph.real)
         # Circuits of about one size run together.
@@ -103,6 +105,24 @@ class CircuitMeter:
         with only_kept_edges(self.model, self.wiring, base, keep, self._room):
             logits = self.model.last_logits(base.ids.repeat(copies, 1), base.last.repeat(copies), past)
         return measure_all(logits, base.batch, OF_PAIRS, uncut)
+
+    def graded(self, masks: Tensor, metric: str) -> Tensor:
+        """One metric with edges kept in part, by `masks` [circuit, writer, reader] from 0 to 1, with gradients back to
+        them, [circuit, pair]."""
+        copies, parts, places = len(masks), list[Tensor](), list[int]()
+        if self.graph.whole:
+            masks = masks[:, :, self.graph.whole_readers]
+        with self.wiring.readied():
+            if not self._kept:
+                with torch.no_grad():
+                    self._kept = list(self._base_runs())
+            for indices, base, uncut in self._kept:
+                past = None if base.prefix is None else self.model.repeated_prefix(base.prefix, copies)
+                with soft_edges(self.model, self.wiring, base, masks):
+                    logits = self.model.last_logits(base.ids.repeat(copies, 1), base.last.repeat(copies), past)
+                parts.append(measure_all(logits, base.batch, (metric,), uncut if metric == "kl" else None)[metric])
+                places += indices
+        return torch.cat(parts, dim=1)[:, torch.tensor(places, device=masks.device).argsort()]
 
     def _base_runs(self) -> Iterator[tuple[list[int], BaseRun, Reference]]:
         for indices, batch in batches(self.pairs, self.model.device, self.plan.tokens):

@@ -81,19 +81,28 @@ class HeadMeter:
             at_once = max(self.max_tokens // ready.ids.numel(), 1)
             for first in range(0, len(keeps), at_once):
                 keep = keeps[first : first + at_once]
-                for name, value in self._run(ready, keep).items():
+                for name, value in self._run(ready, keep, self._metrics).items():
                     values[name][first : first + len(keep), ready.indices] = value.cpu().double().numpy()
                 self.advance(len(keep) * len(ready.batch))
         return self._compare_choices(values)
 
-    def _run(self, ready: _Ready, keep: Tensor) -> dict[str, Tensor]:
+    def graded(self, gates: Tensor, metric: str) -> Tensor:
+        """One metric under gates [cut, layer, head] from 0 to 1, with gradients back to them, [cut, example]."""
+        if not self._kept:
+            with torch.no_grad():
+                self._kept = list(self._batches())
+        parts = [self._run(ready, gates, (metric,))[metric] for ready in self._kept]
+        places = torch.tensor([index for ready in self._kept for index in ready.indices], device=gates.device)
+        return torch.cat(parts, dim=1)[:, places.argsort()]
+
+    def _run(self, ready: _Ready, keep: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
         """Metric -> [cut, example]."""
         copies = len(keep)
         past = None if ready.prefix is None else self.model.repeated_prefix(ready.prefix, copies)
         rows, ids, spots = ready.batch.repeated(copies).rows, ready.ids.repeat(copies, 1), ready.spots.repeat(copies)
         with cut_heads(self.model, keep, ready.filling, ready.where):
             logits = self.model.last_logits(ids, spots, past, rows=rows)
-        return measure_all(logits, ready.batch, self._metrics, ready.uncut)
+        return measure_all(logits, ready.batch, names, ready.uncut if "kl" in names else None)
 
     def _compare_choices(self, values: Values) -> Values:
         """Accuracy where choices were read one by one, whose own values are then of no more use."""

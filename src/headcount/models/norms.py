@@ -50,6 +50,13 @@ class NormParts:
         """What `part` [..., term, d_model] becomes in the norm of `whole` [..., d_model], of which it is a term."""
         return torch.div(self.gain * self.centred(part), self.scale(whole)[..., None, None])
 
+    def pulled_back(self, y: Tensor, x: Tensor) -> Tensor:
+        """J^T y, J being the norm's Jacobian at x: (1/s) (g·y - mean(g·y) - x̂ (x̂ · g·y) / d); no mean in RMSNorm."""
+        scale = self.scale(x)[..., None]
+        unit, pulled = self.centred(x) / scale, self.gain * y
+        pulled = self.centred(pulled) - unit * ((unit * pulled).sum(-1, keepdim=True) / x.shape[-1])
+        return pulled / scale
+
     def scale(self, x: Tensor) -> Tensor:
         """What the norm divides by, [...]."""
         squares = torch.linalg.vector_norm(self.centred(x), dim=-1).square()

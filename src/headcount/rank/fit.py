@@ -1,11 +1,13 @@
-"""How gates are fitted. (Free of torch, for the command line's sake.)"""
+"""How gates are fitted and rankings learned. (Free of torch, for the command line's sake.)"""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from ..core.errors import HeadcountError
 from ..core.settings import Listed, Settings, check
+from ..core.words import RankingLoss
 
 Count = Annotated[int, Field(ge=1)]
 Above0 = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -40,8 +42,13 @@ class Fit(Settings):
         return 2 * stages * self.updates * min(self.batch, examples) * self.seeds
 
     def learning_rate(self, pulled: bool, update: int) -> float:
-        first, last = self.pulled_rate if pulled else self.free_rate
-        return first + (last - first) * update / max(self.updates - 1, 1)
+        return _falling(self.pulled_rate if pulled else self.free_rate, update, self.updates)
+
+
+def _falling(rates: Sequence[float], update: int, updates: int) -> float:
+    """From the first rate to the last, linearly."""
+    first, last = rates
+    return first + (last - first) * update / max(updates - 1, 1)
 
 
 QUICK = Fit(seeds=2, updates=25, batch=4, free_rate=(0.5, 0.2), pulled_rate=(0.7, 0.3), pull=0.5)
@@ -49,7 +56,61 @@ QUICK = Fit(seeds=2, updates=25, batch=4, free_rate=(0.5, 0.2), pulled_rate=(0.7
 pull against the noise of the gradient."""
 
 
-def checked_fit(fit: Fit | None) -> Fit:
+class Trained(Settings):
+    """What learned rankings and pruning share (`training.py`)."""
+
+    seeds: Count = 1
+    """Rankings, each with draws of its own, in one batch."""
+    updates: Count = 240
+    batch: Count = 16
+    """Examples in an update; fewer where memory asks for it."""
+    rate: Annotated[Listed[Above0], TWO] = (0.1, 0.02)
+    """Learning rate, at the first update and, falling linearly, at the last."""
+    loss: RankingLoss = "distance"
+    """What the kept units are trained for: the whole model's metric (`distance`), at least that (`reach`), its whole
+    prediction (`kl`), or as much of the metric as can be had (`metric`)."""
+
+    def forwards(self, examples: int) -> int:
+        """As that of `Fit`."""
+        return 2 * self.updates * min(self.batch, examples) * self.seeds
+
+    def learning_rate(self, update: int) -> float:
+        return _falling(self.rate, update, self.updates)
+
+
+class Learning(Trained):
+    """How a ranking is learned (`learned.py`)."""
+
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Of the units, the first by one-pass attribution, that are learned; the others follow in its order."""
+    temperature: Above0 = 0.5
+    """Of the soft choice of the top k; lower is harder."""
+
+
+class Pruning(Trained):
+    """How edges are pruned (`pruning.py`): the paper's rate and loss, with fewer updates of smaller batches."""
+
+    updates: Count = 300
+    rate: Annotated[Listed[Above0], TWO] = (0.8, 0.1)
+    loss: RankingLoss = "kl"
+    target: Annotated[float, Field(gt=0, le=1.2)] = 0.98
+    """Share of the edges to close; more than 1 presses harder."""
+
+
+AnyFit = Fit | Learning | Pruning
+OWN_FITS: dict[str, AnyFit] = {"learned": Learning(), "edge-learned": Learning(), "edge-pruning": Pruning()}
+"""Of methods that are not fitted as gates are."""
+
+
+def fit_for(method: str, fit: AnyFit | None) -> AnyFit:
+    """The fit asked for, which has to be of the method's kind, or the method's own."""
+    own = OWN_FITS.get(method, Fit())
+    if fit is not None and not isinstance(fit, type(own)):
+        raise HeadcountError(f"{method} takes a headcount.{type(own).__name__} as its fit; this is {fit!r}.")
+    return fit or own
+
+
+def checked_fit(fit: AnyFit | None) -> Fit:
     """The fit asked for, or the paper's."""
     if fit is not None and not isinstance(fit, Fit):
         raise HeadcountError(f"fit must be a headcount.Fit, such as headcount.QUICK; this is {fit!r}.")

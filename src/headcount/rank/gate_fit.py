@@ -10,29 +10,24 @@ works element by element, so a seed gives the same gates alone or among others (
 
 import math
 import random
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from ..core.cache import cache_folder
 from ..core.errors import HeadcountError
-from ..core.keys import digest, package_source
-from ..core.provenance import Facts, versions
+from ..core.provenance import Facts
 from ..edit import cut_heads
 from ..meters.metrics import log_prob_per_token
 from ..models import Model
 from ..tasks.batches import collate
 from ..tasks.examples import Example
-from .checkpoint import Checkpoint, FitState
+from .descent import checkpoint_of, descend
 from .fit import checked_fit
 from .method import Request
-
-SAVE_EVERY = 15.0  # seconds between checkpoints
 
 
 @dataclass(frozen=True)
@@ -62,12 +57,8 @@ class Fitter:
         if fill.kind == "resample":
             raise HeadcountError("Gates cannot be filled by 'resample'. Use zero, mean, mean-global or counterfactual.")
         examples = [[example.facts() for example in group] for group in objective.groups]
-        nameless = {key: fact for key, fact in model.facts().items() if key != "name"}
-        facts: Facts = {"versions": versions(), "source": package_source(), "model": nameless, "examples": examples}
-        facts |= {"fit": self.fit.facts(), "fill": str(fill), "seed": request.seed, "max_tokens": request.max_tokens}
-        key = digest(facts)
-        path = Path(checkpoint) if checkpoint else cache_folder() / "fits" / f"{key}.safetensors"
-        self.checkpoint = Checkpoint.at(path, key)
+        own: Facts = {"examples": examples, "fit": self.fit.facts(), "max_tokens": request.max_tokens}
+        self.checkpoint = checkpoint_of(model, {**own, "fill": str(fill), "seed": request.seed}, checkpoint)
 
     def first_gates(self) -> Tensor:
         """θ of random gates, uniform from 0 to 1, [seed, layer, head]."""
@@ -78,36 +69,12 @@ class Fitter:
 
     def run(self, stage: Stage, start: Tensor) -> tuple[Tensor, Tensor]:
         """θ after the stage, and the losses on the way, [update, seed], not a number once a seed has settled."""
-        fit, groups, advance = self.fit, self.objective.groups, self.request.advance
-        state = self.checkpoint.stages.get(stage.name) or FitState.fresh(start, fit.updates)
-        theta = state.theta.clone().to(self.model.device).requires_grad_()
-        adam = torch.optim.Adam([theta])
-        state.restore(adam, theta)
-        saved = time.monotonic()
-        an_update = fit.forwards(len(groups), 1) // fit.updates * len(groups[0])
-        advance(state.update * an_update)
-        for update in range(state.update, fit.updates):
-            active = [seed for seed in range(fit.seeds) if not state.settled[seed]]
-            if not active:
-                break
-            try:
-                state.losses[update, active] = self.update(stage, theta, adam, update, active)
-            except HeadcountError:
-                self.checkpoint.save(stage.name, state)  # the last good gates
-                raise
-            state.keep(adam, theta, update + 1)
-            if fit.patience and (update + 1) % fit.patience == 0:
-                state.look()
-            if time.monotonic() - saved > SAVE_EVERY:
-                self.checkpoint.save(stage.name, state)
-                saved = time.monotonic()
-            advance(an_update)
-            mean = float(state.losses[update, active].mean())
-            self.request.note(f"{stage.name} {update + 1}/{fit.updates}, loss {mean:.3f}")
-        advance((fit.updates - state.update) * an_update)
-        state.settled[:] = True  # no more of its updates will be run
-        self.checkpoint.save(stage.name, state)
-        return state.theta, state.losses
+        fit, groups = self.fit, self.objective.groups
+        cost = fit.forwards(len(groups), 1) // fit.updates * len(groups[0])
+        update = partial(self.update, stage)
+        return descend(
+            self.checkpoint, stage.name, start, fit.updates, update, self.request, cost=cost, patience=fit.patience
+        )
 
     def update(self, stage: Stage, theta: Tensor, adam: torch.optim.Adam, update: int, active: list[int]) -> Tensor:
         """One step of the active seeds; their losses, without the pull."""

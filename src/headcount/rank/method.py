@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..edit import Filler
     from ..models import Model
     from ..tasks.examples import Example
-    from .fit import Fit
+    from .fit import AnyFit
 
     ScoreFunction = Callable[[Model, Sequence[Example], "Request"], Tensor] | Callable[..., Tensor]
     """The examples are pairs, or completions too where the method does not need pairs."""
@@ -46,7 +46,7 @@ class Request:
     advance: Callable[[int], None]  # told how many prompts have been run
     readers: Readers = "kv-heads"  # of keys and values, for methods that score edges
     memory: int | None = None  # bytes that may be used beyond the model, for methods that score edges
-    fit: "Fit | None" = None  # how gates are fitted, for `gating`
+    fit: "AnyFit | None" = None  # how gates are fitted or rankings learned
     note: Callable[[str], None] = lambda words: None  # told how a fit stands
 
 

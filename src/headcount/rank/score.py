@@ -13,7 +13,7 @@ from ..meters.metrics import require_metric
 from ..models import Model
 from ..models.wiring import find_graph
 from ..tasks.examples import Example, Task, pairs_only
-from .fit import Fit, checked_fit
+from .fit import AnyFit, fit_for
 from .method import METHODS, Request
 from .scores import EdgeScores, HeadScores
 
@@ -29,7 +29,7 @@ def score(
     steps: int = 5,
     seed: int = 0,
     readers: Readers = "kv-heads",
-    fit: Fit | None = None,
+    fit: AnyFit | None = None,
     memory: int | None = None,
     max_tokens: int | None = None,
     advance: Advance | None = None,
@@ -47,7 +47,8 @@ def score(
     - `readers`: for edges with grouped-query attention. `kv-heads`: keys and values are read once for each KV head.
       `query-heads`: once for each query head, which is how MIB and EAP-IG count. `components`: edges are counted whole,
       from component to component; a head is one reader, whose query, key and value see the same.
-    - `fit`: how gates are fitted, for `gating`; the paper's way by default, `headcount.QUICK` for a look.
+    - `fit`: a `headcount.Fit` says how gates are fitted, for `gating`; the paper's way by default, `headcount.QUICK`
+      for a look. A `headcount.Learning` says how rankings are learned, a `headcount.Pruning` how edges are pruned.
     - `memory`: bytes that edges may use beyond the model; half a gigabyte by default, or what one prompt needs.
 
     A bar is shown in a terminal, unless `advance` is given, which is told how many prompts have been run.
@@ -77,7 +78,7 @@ def score(
     most, side = max_tokens or TOKENS_A_PASS, chosen.side
     filler = Filler.prepare(model, fill, examples=examples, reference=examples, side=side, seed=seed, max_tokens=most)
     graph = find_graph(model, readers) if chosen.units == "edges" else None
-    updates = checked_fit(fit).forwards(len(examples)) // len(examples)
+    updates = fit_for(method, fit).forwards(len(examples)) // len(examples)
     cost = chosen.forwards(model.head_count, steps, graph.n_edges if graph else 0, updates) * len(examples)
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · {method}")

@@ -13,7 +13,7 @@ from ...meters import TOKENS_A_PASS
 from ...meters.memory import Sizes, head_bytes, plan_circuits, plan_scores, show_bytes
 from ...models import Model
 from ...rank import METHODS
-from ...rank.fit import Fit
+from ...rank.fit import fit_for
 from ...rank.score import score
 from ...rank.scores import EdgeScores, HeadScores
 from ...sweeps import Curve, Repeats, sweep
@@ -90,7 +90,10 @@ def plan_once(
 
     scoring: Step[Any] | None = None
     if isinstance(panel, ScoredKept):
-        method, updates = METHODS.named(panel.method), Fit().forwards(len(task.train)) // len(task.train)
+        method, updates = (
+            METHODS.named(panel.method),
+            fit_for(panel.method, None).forwards(len(task.train)) // len(task.train),
+        )
         runs = method.forwards(model.head_count, panel.steps, units.total, updates)
         returns = HeadScores if panel.units == "heads" else EdgeScores
         settings = told(SCORED, code=method.source)

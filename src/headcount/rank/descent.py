@@ -1,0 +1,66 @@
+"""Going down a loss with Adam, for one number a unit and several seeds at once, in a way that can be killed: what
+gating and learned rankings share."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..core.cache import cache_folder
+from ..core.errors import HeadcountError
+from ..core.keys import digest, package_source
+from ..core.provenance import Facts, versions
+from ..models import Model
+from .checkpoint import Checkpoint, FitState
+from .method import Request
+
+SAVE_EVERY = 15.0  # seconds between checkpoints
+
+Update = Callable[[Tensor, torch.optim.Adam, int, list[int]], Tensor]
+"""One step of θ by Adam: (θ [seed, …], Adam, number of the update, seeds that still move) -> their losses."""
+
+
+def checkpoint_of(model: Model, facts: Facts, path: Path | str | None = None) -> Checkpoint:
+    """That of a fit which depends on the model and on these facts; what an earlier run of it has left is in it."""
+    nameless = {key: fact for key, fact in model.facts().items() if key != "name"}
+    key = digest({"versions": versions(), "source": package_source(), "model": nameless, **facts})
+    return Checkpoint.at(Path(path) if path else cache_folder() / "fits" / f"{key}.safetensors", key)
+
+
+def descend(
+    checkpoint: Checkpoint, stage: str, start: Tensor, updates: int, update: Update, request: Request,
+    *, cost: int, patience: int = 0,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """θ after some updates from `start`, and the losses on the way, [update, seed], not a number once a seed has
+    settled. `cost` is that of an update in prompts, for the progress bar; every `patience` updates seeds are looked at
+    and those that have settled stop."""
+    state = checkpoint.stages.get(stage) or FitState.fresh(start, updates)
+    theta = state.theta.clone().to(start.device).requires_grad_()
+    adam = torch.optim.Adam([theta])
+    state.restore(adam, theta)
+    saved = time.monotonic()
+    request.advance(state.update * cost)
+    for number in range(state.update, updates):
+        active = [seed for seed in range(len(theta)) if not state.settled[seed]]
+        if not active:
+            break
+        try:
+            state.losses[number, active] = update(theta, adam, number, active)
+        except HeadcountError:
+            checkpoint.save(stage, state)  # the last good numbers
+            raise
+        state.keep(adam, theta, number + 1)
+        if patience and (number + 1) % patience == 0:
+            state.look()
+        if time.monotonic() - saved > SAVE_EVERY:
+            checkpoint.save(stage, state)
+            saved = time.monotonic()
+        request.advance(cost)
+        mean = float(state.losses[number, active].mean())
+        request.note(f"{stage} {number + 1}/{updates}, loss {mean:.3f}")
+    request.advance((updates - state.update) * cost)
+    state.settled[:] = True  # no more of its updates will be run
+    checkpoint.save(stage, state)
+    return state.theta, state.losses

@@ -1,0 +1,92 @@
+"""Soft masks on edges: hard ones give the circuit's own numbers, and gradients are exact, in every family."""
+
+import pytest
+import torch
+
+import headcount as hc
+from families import FAMILIES, random_task, tiny
+from headcount.edit import soft_stream
+from headcount.meters import CircuitMeter
+from headcount.models.wiring import has_edges
+
+PAIRS = random_task().test
+WITH_EDGES = [family for family in FAMILIES if has_edges(tiny(family))]
+
+
+def random_masks(meter, seed=0, copies=2):
+    real = torch.from_numpy(meter.wiring.graph.real)
+    made = torch.rand(copies, *real.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return made * real
+
+
+def graded(meter, masks):
+    """[mask, pair]."""
+    with torch.enable_grad(), meter.model.frozen():
+        return meter.graded(masks, "logit_diff")
+
+
+@pytest.mark.parametrize("readers", ["kv-heads", "query-heads"])
+@pytest.mark.parametrize("fill", ["counterfactual", "mean", "zero"])
+@pytest.mark.parametrize("family", WITH_EDGES)
+def test_hard_masks_give_what_the_circuit_gives(family, fill, readers):
+    meter = CircuitMeter(tiny(family, torch.float64), PAIRS, fill=fill, reference=PAIRS, readers=readers)
+    keeps = random_masks(meter) > 0.5
+    expected = torch.from_numpy(meter.measure(keeps)["logit_diff"])
+    # Families that compute norms in float32 whatever the model's type agree to that.
+    assert torch.allclose(graded(meter, keeps.double()), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", WITH_EDGES)
+def test_gradients_of_masks_equal_finite_differences(family):
+    meter = CircuitMeter(tiny(family, torch.float64), PAIRS)
+    masks = random_masks(meter).requires_grad_()
+    graded(meter, masks).sum().backward()
+    largest = float(masks.grad.abs().max())
+    edges = (masks[1] > 0).nonzero()
+    for writer, reader in edges[torch.randperm(len(edges), generator=torch.Generator().manual_seed(1))][:6].tolist():
+        slopes = [_slope(meter, masks, (1, writer, reader), h) for h in (1e-2, 1e-3, 1e-4)]
+        found = float(masks.grad[1, writer, reader])
+        # Norms in float32 blur small steps, so the best of three counts.
+        assert min(abs(slope - found) for slope in slopes) < 1e-3 * largest
+
+
+def _slope(meter, masks, place, h):
+    ends = []
+    for step in (h, -h):
+        moved = masks.detach().clone()
+        moved[place] += step
+        ends.append(float(graded(meter, moved).sum()))
+    return (ends[0] - ends[1]) / (2 * h)
+
+
+def test_blocks_of_tokens_change_nothing(monkeypatch):
+    meter = CircuitMeter(tiny("llama-gqa", torch.float64), PAIRS)
+    found = []
+    for room in (2**24, 1):
+        monkeypatch.setattr(soft_stream, "SEEN_BYTES", room)
+        masks = random_masks(meter).requires_grad_()
+        graded(meter, masks).sum().backward()
+        found.append(masks.grad)
+    assert torch.allclose(*found, atol=1e-12)
+
+
+def test_a_mask_gives_the_same_alone_and_among_others():
+    meter = CircuitMeter(tiny("gpt2", torch.float64), PAIRS)
+    masks = random_masks(meter, copies=3)
+    together = graded(meter, masks)
+    for number in range(3):
+        assert torch.allclose(graded(meter, masks[number : number + 1])[0], together[number], atol=1e-12)
+
+
+def test_hooks_are_gone_afterwards():
+    model = tiny("gpt2")
+    meter = CircuitMeter(model, PAIRS)
+    ids = torch.tensor([pair.clean for pair in PAIRS[:1]])
+    with torch.no_grad():
+        plain = model.logits(ids)
+        meter.measure(torch.zeros(1, *meter.wiring.graph.real.shape, dtype=torch.bool))
+        _, base, _ = meter._kept[0]
+        masks = random_masks(meter).float()
+        with pytest.raises(hc.HeadcountError), soft_stream.soft_edges(model, meter.wiring, base, masks):
+            raise hc.HeadcountError("stop")
+        assert torch.equal(model.logits(ids), plain)
