@@ -2,13 +2,17 @@
 
 import os
 import sys
+from typing import Any
 
-from ..core.errors import HeadcountError
+import typer
+
+from ..core.errors import HeadcountError, nearest
 from . import cache, models, show
 from .app import app
 from .run import add_study_commands, study_first
 
 __all__ = ["app", "cache", "main", "models", "show"]
+UsageError: Any = typer.BadParameter.__base__
 
 
 def main() -> None:
@@ -17,10 +21,32 @@ def main() -> None:
     try:
         arguments = study_first(sys.argv[1:])
         add_study_commands()
-        app(args=arguments, prog_name="headcount")
+        code = app(args=arguments, prog_name="headcount", standalone_mode=False)
     except HeadcountError as error:
-        print(f"headcount: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(2)
+        _refuse(str(error))
+    except UsageError as error:
+        _refuse(_usage(error))
+    except (KeyboardInterrupt, typer.Abort):
+        print("headcount: stopped.", file=sys.stderr)
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _refuse(words: str) -> None:
+    if words:  # none where help has been shown instead
+        print(f"headcount: {' '.join(words.split())}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _usage(error: Any) -> str:
+    """What is wrong with a command line, the nearest option, and where its options are told."""
+    words: str = error.format_message()
+    if not words or error.ctx is None:
+        return words
+    if given := getattr(error, "option_name", None) if hasattr(error, "possibilities") else None:
+        known = [name for option in error.ctx.command.params for name in option.opts if name.startswith("--")]
+        words = f"There is no option {given}.{nearest(given, known)}"
+    return f"{words.rstrip('.?')}{words[-1] if words[-1] in '.?' else '.'} See '{error.ctx.command_path} --help'."
 
 
 def _calm_libraries() -> None:

@@ -9,11 +9,17 @@ class HeadcountError(Exception):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A closing clause for error messages: the nearest known word, and all of them where they are few."""
+    """A closing clause for error messages: the nearest known word, and all of them."""
     known = sorted(known)
-    nearest = get_close_matches(word, known, n=1, cutoff=0.5)
-    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-    return f"{hint} Known: {', '.join(known)}."
+    return f"{nearest(word, known)} Known: {', '.join(known)}."
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The nearest known word as a question, if there is one that is near: the same letters in another order first."""
+    known = list(known)
+    swapped = [other for other in known if sorted(other) == sorted(word)]
+    found = swapped or get_close_matches(word, known, n=1, cutoff=0.5)
+    return f" Did you mean {found[0]!r}?" if found else ""
 
 
 def require_known(word: object, known: Iterable[str], what: str) -> None:
