@@ -24,6 +24,7 @@ Grid = Literal["log", "linear", "quadratic", "all"]
 GateBase = Literal["plus", "ones"]  # the gates in which heads are ablated by role: G+ of the same fit, or all ones
 GateForm = Literal["logit", "log-prob"]
 GateGradient = Literal["expected", "relaxed"]
+BackwardRule = Literal["attnlrp", "relp", "gim"]  # other backward passes through the same forward
 Regulariser = Literal["linear", "log", "log-heads"]
 TokenChoice = Literal["first", "last", "mean", "surprisal"]  # answer tokens at which heads are read
 

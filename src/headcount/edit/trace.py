@@ -31,6 +31,10 @@ class Written:
         layers = len(parts) // 2
         return cls(parts[0], list(parts[1 : layers + 1]), list(parts[layers + 1 :]))
 
+    def copy(self, index: int, copies: int) -> "Written":
+        """Of a batch that ran several times over, one of the times."""
+        return Written.of_parts([part.chunk(copies)[index].clone() for part in self.parts()])
+
     def __sub__(self, other: "Written") -> "Written":
         return Written.of_parts([a - b for a, b in zip(self.parts(), other.parts(), strict=True)])
 
@@ -154,8 +158,8 @@ def traced(model: Model, wiring: Wiring, last: Tensor | None = None) -> Iterator
 
         after(model.hf.get_input_embeddings(), begin)
         for layer, projection in zip(wiring.layers, model.anatomy.out_projections, strict=True):
-            for module in layer.modules:
-                after(module, project)
+            for module in layer.modules:  # before other hooks, which may change the gradient that is wanted
+                stack.enter_context(module.register_forward_hook(project, prepend=True))
             enters(layer.attention_norm.module if layer.attention_norm else layer.modules[0], trace.attention_stream)
             before(projection, close)
             if layer.heads_norm:

@@ -50,6 +50,10 @@ class NormParts:
         """What `part` [..., term, d_model] becomes in the norm of `whole` [..., d_model], of which it is a term."""
         return torch.div(self.gain * self.centred(part), self.scale(whole)[..., None, None])
 
+    def pull_back(self, gradient: Tensor, x: Tensor) -> Tensor:
+        """J^T g at x with the scale held, [..., d_model]: centring is its own transpose."""
+        return self.centred(self.gain * gradient / self.scale(x)[..., None])
+
     def scale(self, x: Tensor) -> Tensor:
         """What the norm divides by, [...]."""
         squares = torch.linalg.vector_norm(self.centred(x), dim=-1).square()

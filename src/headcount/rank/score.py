@@ -43,6 +43,7 @@ def score(
       where a task has pairs, else zero.
     - `positions`: `all`, or `last` for the last prompt token only.
     - `steps`: points on the path of `attribution-ig` and `eap-ig`.
+    - `seed`: of whatever a method draws; for `attribution-eg` and `eap-eg` the point of each prompt.
     - `readers`: for edges with grouped-query attention. `kv-heads`: keys and values are read once for each KV head.
       `query-heads`: once for each query head, which is how MIB and EAP-IG count.
     - `fit`: how gates are fitted, for `gating`; the paper's way by default, `headcount.QUICK` for a look.
