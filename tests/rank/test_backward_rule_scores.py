@@ -54,8 +54,8 @@ def test_edges_of_a_head_add_up_to_the_score_of_the_head(family):
     follow the same rule. (In post-norm blocks a head's share in the stream is no linear function of its value.)"""
     model = tiny(family, torch.float64)
     for ending in ("", *(f"-{rule}" for rule in RULES)):
-        heads = hc.score(model, TASK, f"attribution{ending}").values
-        edges = hc.score(model, TASK, f"eap{ending}" if ending else "eap").values.sum(1)
+        heads = hc.score(model, ONE, f"attribution{ending}").values
+        edges = hc.score(model, ONE, f"eap{ending}").values.sum(1)
         by_layer = edges[1:].reshape(model.n_layers, -1)[:, : model.n_heads]
         np.testing.assert_allclose(by_layer, heads, rtol=0, atol=1e-5 * np.abs(heads).max(), err_msg=ending)
 
@@ -65,7 +65,7 @@ def test_readers_for_each_query_head_share_the_score_of_their_kv_head(family):
     model = tiny(family, torch.float64)
     for rule in ("attnlrp", "gim"):
         grouped, by_query = (
-            hc.score(model, TASK, f"eap-{rule}", readers=readers) for readers in ("kv-heads", "query-heads")
+            hc.score(model, ONE, f"eap-{rule}", readers=readers) for readers in ("kv-heads", "query-heads")
         )
         for role in "kv":
             for head in range(2):
@@ -85,6 +85,6 @@ def test_scores_do_not_depend_on_how_prompts_share_a_batch(method):
 def test_no_hook_is_left_behind():
     model = tiny("gemma2")
     for rule in RULES:
-        hc.score(model, TASK, f"eap-{rule}")
+        hc.score(model, ONE, f"eap-{rule}")
     assert sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.hf.modules()) == 0
     assert all(parameter.requires_grad for parameter in model.hf.parameters())
