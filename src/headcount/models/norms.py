@@ -31,14 +31,14 @@ class NormParts:
         like = next(module.parameters(), like)  # OLMo's norm has no parameters of its own
         signs = torch.ones(_width(module), dtype=like.dtype, device=like.device)
         signs[1::2] = -1
-        big = 1e4 * signs  # large against the norm's epsilon
-        up, down = module(big), module(-big)
-        constant = module(torch.ones_like(signs))  # small: in half precision a large one drowns in its own square
+        big, small = 1e4, 1e-3  # large and small against the norm's epsilon
+        # Ones are small too: in half precision a large constant drowns in its own square.
+        tried = torch.stack([big * signs, -big * signs, torch.ones_like(signs), small * signs])
+        up, down, constant, shrinking = module(tried)
         gain, bias = (up - down) / 2 * signs, (up + down) / 2
         centres = bool((constant - bias).norm() < 0.5 * gain.norm())  # 0 if it centres, else the norm of the gain
         # At ±δ the norm divides by sqrt(δ² + eps).
-        small = 1e-3
-        shrunk = float((module(small * signs) - bias).norm() / gain.norm())
+        shrunk = float((shrinking - bias).norm() / gain.norm())
         return cls(module, gain, bias, eps=max(small**2 * (1 / shrunk**2 - 1), 0.0), centres=centres)
 
     def own(self, x: Tensor) -> Tensor:

@@ -124,17 +124,16 @@ def _score_batch(
         with torch.no_grad():
             found = _readings(wiring, trace, gradients, copies, frozen_norms)
             readings = [a.together(b) for a, b in zip(readings, found, strict=True)] if readings else found
-            of_all = trace.written(wiring)
-            written |= {share: of_all.copy(copy, copies) for copy, share in enumerate(shares) if _is_end(share)}
+            of_all = zip(shares, trace.written(wiring).chunk(copies), strict=True)
+            written |= {share: wrote.clone() for share, wrote in of_all if _is_end(share)}
         del trace, gradients, logits, total, found, of_all
     with torch.no_grad():
         missing = {share: ids for share, ids in ((0.0, corrupt), (1.0, clean)) if share not in written}
         if missing:
             past = None if prefix is None else model.repeated_prefix(prefix, len(missing))
-            with traced(model, wiring, last.repeat(len(missing))) as trace:
+            with traced(model, wiring, last.repeat(len(missing)), reads=False) as trace:
                 model.run(torch.cat([*missing.values()]), past)
-            of_all = trace.written(wiring)
-            written |= {share: of_all.copy(copy, len(missing)) for copy, share in enumerate(missing)}
+            written |= zip(missing, trace.written(wiring).chunk(len(missing)), strict=True)
         delta = (written[1.0] - written[0.0]).expanded(model, wiring)
         answers = torch.arange(len(last), device=last.device) * clean.shape[1] + last
         return _contract(wiring, readings, delta, answers)
