@@ -69,7 +69,7 @@ def backward_rules(model: Model, rule: BackwardRule, readers: Readers = "kv-head
             " is registered without edges. Use 'attribution', or register it with headcount.Family(edges=…)."
         )
     rules, wiring, family = RULES[rule], find_wiring(model, readers), FAMILIES[model.anatomy.model_type]
-    like = cast(Tensor, model.unembedding.weight)
+    like, known = cast(Tensor, model.unembedding.weight), {norm.module: norm for norm in wiring.norms()}
     with ExitStack() as stack:
 
         def after(module: nn.Module, hook: Callable[..., Tensor], first: bool) -> None:
@@ -77,7 +77,7 @@ def backward_rules(model: Model, rule: BackwardRule, readers: Readers = "kv-head
 
         for module in (*model.hf.get_submodule(family.layers).modules(), wiring.final_norm.module):
             if type(module).__name__.endswith("Norm"):
-                after(module, partial(_freeze, NormParts.probe(module, like)), first=True)
+                after(module, partial(_freeze, known.get(module) or NormParts.probe(module, like)), first=True)
             elif rules.activations and isinstance(module, ACTIVATIONS):
                 after(module, _make_linear, first=True)
         for layer in wiring.layers:
