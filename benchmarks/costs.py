@@ -128,6 +128,8 @@ def jobs_of(bench: AnyBench) -> Iterator[Job]:
     yield Job("attribution", "attribution, all heads", "–", 1, lambda: hc.score(model, task, "attribution"))
     yield Job("eap", "EAP, all edges", "4", 1, lambda: hc.score(model, task, "eap"))
     yield Job("eap-ig", "EAP-IG with 5 steps, all edges", "12", 1, lambda: hc.score(model, task, "eap-ig", steps=5))
+    yield Job("eap-eg", "EAP with expected gradients, all edges", "4", 1, lambda: hc.score(model, task, "eap-eg"))
+    yield Job("eap-gim", "EAP by backward rules (GIM), all edges", "4.4", 1, lambda: hc.score(model, task, "eap-gim"))
     for share, goal in ((0.001, "0.8"), (0.01, "0.8"), (0.1, "1.5"), (0.5, "1.5"), (1, "1.5")):
         circuit = _Circuits(bench, share)
         yield Job(f"circuit-{share:g}", f"a circuit of {share:.1%} of the edges, one of 4", goal, 4, circuit.four)

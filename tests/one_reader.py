@@ -17,6 +17,12 @@ def run(model, ids):
 
 def metric_with_one_reader_moved(model, pair, reader, shift):
     """The clean run, in which one reader alone sees its stream moved by `shift` [position, d]."""
+    with torch.no_grad():
+        return float(differentiable_metric(model, pair, reader, shift))
+
+
+def differentiable_metric(model, pair, reader, shift):
+    """The same, with a gradient at the shift."""
     wiring, ids = find_wiring(model), torch.tensor([pair.clean])
     name = wiring.graph.readers[reader]
     _, trace = run(model, ids)
@@ -44,13 +50,9 @@ def metric_with_one_reader_moved(model, pair, reader, shift):
             output[0][:, rows] = module.forward(moved)[:, rows]
             return output
 
-    handle = module.register_forward_hook(change)
-    try:
-        with torch.no_grad():
-            logits = model.logits(ids)[0, -1]
-    finally:
-        handle.remove()
-    return float(logits[pair.answers[0]] - logits[pair.wrongs[0]])
+    with module.register_forward_hook(change):
+        logits = model.logits(ids)[0, -1]
+    return logits[pair.answers[0]] - logits[pair.wrongs[0]]
 
 
 def some_edges(graph, rng, n=14):

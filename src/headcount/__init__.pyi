@@ -17,6 +17,7 @@ from .models import Model as Model
 from .models import Wires as Wires
 from .models import load as load
 from .models import register_family as register_family
+from .models.backward_rules import backward_rules as backward_rules
 from .rank.circuit import Circuit as Circuit
 from .rank.comparison import compare_scores as compare_scores
 from .rank.ensemble import mean_scores as mean_scores

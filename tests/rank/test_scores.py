@@ -11,7 +11,7 @@ from headcount.meters import HeadMeter
 from headcount.models.norms import NormParts
 from headcount.rank import METHODS
 from headcount.rank.direct import inputs_of
-from headcount.rank.fit import Fit
+from headcount.rank.fit import fit_for
 
 TASK = random_task()
 GRADIENT_FAMILIES = ("gpt2", "gpt_neox", "llama-gqa", "olmo2", "gemma2")
@@ -238,9 +238,9 @@ def test_pattern_detectors_leave_the_attention_implementation_as_it_was():
 @pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method.units == "heads"])
 def test_every_method_runs_on_every_family_and_repeats_itself(family, method, own_cache, monkeypatch):
     monkeypatch.setattr("headcount.rank.search.MASKS", 40)
-    model = tiny(family)
-    first, second = (hc.score(model, TASK, method, steps=2, fit=Fit(seeds=2, updates=3, batch=4)) for _ in range(2))
-    samples = {"gating": 2, "search": 1, "attribution-iterative": 1}.get(method, 6)
+    model, fit = tiny(family), fit_for(method, None).changed(seeds=2, updates=3, batch=4)
+    first, second = (hc.score(model, TASK, method, steps=2, fit=fit) for _ in range(2))
+    samples = {"gating": 2, "learned": 2, "search": 1, "attribution-iterative": 1}.get(method, 6)
     assert first.by_pair.shape == (samples, 3, 4)
     assert np.isfinite(first.by_pair).all()
     assert np.array_equal(first.by_pair, second.by_pair)

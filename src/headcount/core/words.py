@@ -32,6 +32,7 @@ GateBase = Literal["plus", "ones"]  # the gates in which heads are ablated by ro
 GateForm = Literal["logit", "log-prob"]
 RankingLoss = Literal["distance", "reach", "kl", "metric"]  # what a learned ranking is trained for
 GateGradient = Literal["expected", "relaxed"]
+BackwardRule = Literal["attnlrp", "relp", "gim"]  # other backward passes through the same forward
 Regulariser = Literal["linear", "log", "log-heads"]
 TokenChoice = Literal["first", "last", "mean", "surprisal"]  # answer tokens at which heads are read
 

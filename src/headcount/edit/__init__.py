@@ -14,6 +14,7 @@ from .fills import check_fill as check_fill
 from .fills import first_reached as first_reached
 from .fills import mean_head_values as mean_head_values
 from .heads import Head as Head
+from .heads import Share as Share
 from .heads import head_name as head_name
 from .heads import head_values as head_values
 from .heads import mix_inputs as mix_inputs

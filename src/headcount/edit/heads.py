@@ -12,6 +12,8 @@ from ..models import Model
 
 Head = tuple[int, int]
 Visit = Callable[[int, Tensor], Tensor | None]
+Share = float | Tensor
+"""A point on the way from one prompt (0) to another (1): the same for all rows, or one for each, [row]."""
 
 
 def head_name(head: Head) -> str:
@@ -45,12 +47,13 @@ def head_values(model: Model, ids: Tensor) -> tuple[Tensor, ...]:
 
 
 @contextmanager
-def mix_inputs(model: Model, start: Tensor, end: Tensor, shares: Sequence[float]) -> Iterator[None]:
+def mix_inputs(model: Model, start: Tensor, end: Tensor, shares: Sequence[Share]) -> Iterator[None]:
     """Token embeddings on the line between two prompts, e(start) + share · (e(end) - e(start)), once for each share."""
     embedding: nn.Module = model.hf.get_input_embeddings()
     with torch.no_grad():
         ends = embedding(start), embedding(end)
-        mixed = torch.cat([torch.lerp(*ends, share) for share in shares])
+        by_row = [share.to(ends[0])[:, None, None] if isinstance(share, Tensor) else share for share in shares]
+        mixed = torch.cat([torch.lerp(*ends, share) for share in by_row])
     with embedding.register_forward_hook(lambda module, args, output: mixed):
         yield
 

@@ -61,13 +61,13 @@ class SoftStream:
     def attention_readers(self, layer: int) -> Sequence[int]:
         return range(self.graph.reader_of(layer, "q"), self.graph.reader_of(layer, None))
 
-    def project(self, index: int, module: nn.Module, *args: Any, **kwargs: Any) -> Tensor:
+    def project(self, index: int, module: nn.Module, *args: object, **kwargs: object) -> Tensor:
         if module not in self.projected:
             found = self._read(2 * index, _Heads(self, index))
             self.projected |= zip(self.wiring.layers[index].modules, found, strict=True)
         return self.projected.pop(module)
 
-    def read_mlp(self, index: int, module: nn.Module, args: Any) -> Any:
+    def read_mlp(self, index: int, module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         self.stream_shape = args[0].shape  # OPT runs its MLPs on rows and positions in one dimension
         reader = _Whole(self, self.base.mlp_stream[index], self.graph.writers_before(index, mlp=True))
         (seen,) = self._read(2 * index + 1, reader)
@@ -93,7 +93,7 @@ class SoftStream:
         self.written.append(_WriteHeads.apply(values, self, index))  # type: ignore[no-untyped-call]
         return z.new_zeros(()).expand(*z.shape[:-1], self.wiring.width)
 
-    def write_mlp(self, index: int, module: nn.Module, args: Any, output: Tensor) -> Tensor:
+    def write_mlp(self, index: int, module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor:
         self.written.append(_WriteMlp.apply(output.flatten(0, -2), self, index))  # type: ignore[no-untyped-call]
         return output.new_zeros(()).expand(self.stream_shape)
 
@@ -190,7 +190,7 @@ class _Heads(_Reader):
         pulled = torch.empty_like(seen)
         for own, projection, columns in self._roles(gradients):
             torch.bmm(columns[copy, tokens].transpose(0, 1), projection.weight(), out=pulled[:, own].transpose(0, 1))
-        return pulled if self.norm is None else self.norm.pulled_back(pulled, seen)
+        return pulled if self.norm is None else self.norm.pull_back(pulled, seen)
 
 
 class _Read(torch.autograd.Function):

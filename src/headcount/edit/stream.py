@@ -49,10 +49,10 @@ class Stream(Protocol):
     @property
     def reads_mlp(self) -> Sequence[bool]: ...
 
-    def project(self, index: int, module: nn.Module, *args: Any, **kwargs: Any) -> Tensor:
+    def project(self, index: int, module: nn.Module, *args: object, **kwargs: object) -> Tensor:
         """In the place of a projection: each head's rows from what it sees itself."""
 
-    def read_mlp(self, index: int, module: nn.Module, args: Any) -> Any:
+    def read_mlp(self, index: int, module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """What the MLP sees, in a hook before it."""
 
     def read_final(self, x: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ class Stream(Protocol):
     def write_heads(self, index: int, own: Callable[..., Tensor], z: Tensor) -> Tensor:
         """In the place of the output projection, whose sum nobody needs."""
 
-    def write_mlp(self, index: int, module: nn.Module, args: Any, output: Tensor) -> Tensor: ...
+    def write_mlp(self, index: int, module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor: ...
 
     def leave_out_heads(self, index: int) -> None:
         """No head of the layer is in a circuit: they write what they do in the base run."""
@@ -160,7 +160,7 @@ class _Stream:
         first, last = self.graph.reader_of(layer, "q"), self.graph.reader_of(layer, None)
         return [reader for reader in range(first, last) if self.active[reader]]
 
-    def project(self, index: int, module: nn.Module, *args: Any, **kwargs: Any) -> Tensor:
+    def project(self, index: int, module: nn.Module, *args: object, **kwargs: object) -> Tensor:
         # The rows of heads that are not in a circuit are those of the base run. The first of a layer's modules to be
         # called does the work for all.
         if module not in self.projected:
@@ -194,7 +194,7 @@ class _Stream:
                 projections.fill(circuit, tokens, some, seen)
         self.projected |= zip(layer.modules, results, strict=True)
 
-    def read_mlp(self, index: int, module: nn.Module, args: Any) -> Any:
+    def read_mlp(self, index: int, module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         self.stream_shape = args[0].shape  # OPT runs its MLPs on rows and positions in one dimension
         norm, stream = self.wiring.layers[index].mlp_norm, self.base.mlp_stream[index]
         first, last = (self.rows_before[self.graph.writers_before(index, mlp=mlp)] for mlp in (False, True))
@@ -243,7 +243,7 @@ class _Stream:
             rows.zero_()  # Nobody keeps it elsewhere, but everybody adds it, times zero.
             rows[:, :, tokens] = wrote
 
-    def write_mlp(self, index: int, module: nn.Module, args: Any, output: Tensor) -> Tensor:
+    def write_mlp(self, index: int, module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor:
         self._write_mlp_change(index, output.flatten(0, -2))
         return output.new_zeros(()).expand(self.stream_shape)
 

@@ -31,6 +31,13 @@ class Written:
         layers = len(parts) // 2
         return cls(parts[0], list(parts[1 : layers + 1]), list(parts[layers + 1 :]))
 
+    def chunk(self, copies: int) -> list["Written"]:
+        """Of a batch that ran several times over, each of the times."""
+        return [Written.of_parts(parts) for parts in zip(*(part.chunk(copies) for part in self.parts()), strict=True)]
+
+    def clone(self) -> "Written":
+        return Written.of_parts([part.clone() for part in self.parts()])
+
     def __sub__(self, other: "Written") -> "Written":
         return Written.of_parts([a - b for a, b in zip(self.parts(), other.parts(), strict=True)])
 
@@ -98,11 +105,12 @@ class Trace:
 
 
 @contextmanager
-def traced(model: Model, wiring: Wiring, last: Tensor | None = None) -> Iterator[Trace]:
+def traced(model: Model, wiring: Wiring, last: Tensor | None = None, reads: bool = True) -> Iterator[Trace]:
     """Catch what the model reads and writes while the block lasts. Gradients, where on, begin at the embedding. With
     `last` [row], the position of each row's answer, the MLP of the last layer runs there alone: nothing else that it
-    writes is ever read. It then counts as having written nothing at the other positions."""
-    trace, caught = Trace(), list[Tensor]()
+    writes is ever read. It then counts as having written nothing at the other positions. Without `reads` what is read
+    is not kept, which `written` does not need."""
+    trace, caught, whole = Trace(), list[Tensor](), list[torch.Size]()
     shape = (model.n_heads, model.anatomy.head_size)
 
     def begin(module: nn.Module, args: Any, output: Tensor) -> Tensor:
@@ -131,12 +139,12 @@ def traced(model: Model, wiring: Wiring, last: Tensor | None = None) -> Iterator
         return torch.arange(len(last), device=last.device) * (math.prod(x.shape[:-1]) // len(last)) + last
 
     def gather(module: nn.Module, args: Any) -> Any:
+        whole.append(args[0].shape)
         return (args[0].flatten(0, -2)[answers(args[0])][None], *args[1:])
 
     def spread(module: nn.Module, args: Any, output: Tensor) -> Tensor:
-        read = trace.mlp_read[-1]
-        full = output.new_zeros(read.shape).flatten(0, -2)
-        return full.index_copy(0, answers(read), output.flatten(0, -2)).view(read.shape)
+        full = output.new_zeros(whole.pop())
+        return full.flatten(0, -2).index_copy(0, answers(full), output.flatten(0, -2)).view(full.shape)
 
     with ExitStack() as stack:
 
@@ -154,17 +162,23 @@ def traced(model: Model, wiring: Wiring, last: Tensor | None = None) -> Iterator
 
         after(model.hf.get_input_embeddings(), begin)
         for layer, projection in zip(wiring.layers, model.anatomy.out_projections, strict=True):
-            for module in layer.modules:
-                after(module, project)
-            enters(layer.attention_norm.module if layer.attention_norm else layer.modules[0], trace.attention_stream)
+            if reads or layer is wiring.layers[0]:  # the stream begins there
+                enters(
+                    layer.attention_norm.module if layer.attention_norm else layer.modules[0], trace.attention_stream
+                )
+            for module in layer.modules if reads else ():
+                # Before other hooks, which may change the gradient that is wanted.
+                stack.enter_context(module.register_forward_hook(project, prepend=True))
             before(projection, close)
             if layer.heads_norm:
                 leaves(projection, trace.heads_sum)
-            enters(layer.mlp_norm.module if layer.mlp_norm else layer.mlp_in, trace.mlp_stream)
-            before(layer.mlp_in, split_off)
+            if reads:
+                enters(layer.mlp_norm.module if layer.mlp_norm else layer.mlp_in, trace.mlp_stream)
+                before(layer.mlp_in, split_off)
             if last is not None and layer is wiring.layers[-1]:
                 before(layer.mlp_in, gather)
                 after(layer.mlp_out, spread)
             leaves(layer.mlp_out, trace.mlp_written)
-        enters(wiring.final_norm.module, trace.final_stream)
+        if reads:
+            enters(wiring.final_norm.module, trace.final_stream)
         yield trace

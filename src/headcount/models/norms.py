@@ -31,14 +31,14 @@ class NormParts:
         like = next(module.parameters(), like)  # OLMo's norm has no parameters of its own
         signs = torch.ones(_width(module), dtype=like.dtype, device=like.device)
         signs[1::2] = -1
-        big = 1e4 * signs  # large against the norm's epsilon
-        up, down = module(big), module(-big)
-        constant = module(torch.ones_like(signs))  # small: in half precision a large one drowns in its own square
+        big, small = 1e4, 1e-3  # large and small against the norm's epsilon
+        # Ones are small too: in half precision a large constant drowns in its own square.
+        tried = torch.stack([big * signs, -big * signs, torch.ones_like(signs), small * signs])
+        up, down, constant, shrinking = module(tried)
         gain, bias = (up - down) / 2 * signs, (up + down) / 2
         centres = bool((constant - bias).norm() < 0.5 * gain.norm())  # 0 if it centres, else the norm of the gain
         # At ±δ the norm divides by sqrt(δ² + eps).
-        small = 1e-3
-        shrunk = float((module(small * signs) - bias).norm() / gain.norm())
+        shrunk = float((shrinking - bias).norm() / gain.norm())
         return cls(module, gain, bias, eps=max(small**2 * (1 / shrunk**2 - 1), 0.0), centres=centres)
 
     def own(self, x: Tensor) -> Tensor:
@@ -50,11 +50,14 @@ class NormParts:
         """What `part` [..., term, d_model] becomes in the norm of `whole` [..., d_model], of which it is a term."""
         return torch.div(self.gain * self.centred(part), self.scale(whole)[..., None, None])
 
-    def pulled_back(self, y: Tensor, x: Tensor) -> Tensor:
-        """J^T y, J being the norm's Jacobian at x: (1/s) (g·y - mean(g·y) - x̂ (x̂ · g·y) / d); no mean in RMSNorm."""
+    def pull_back(self, gradient: Tensor, x: Tensor, held: bool = False) -> Tensor:
+        """J^T g, J being the Jacobian at x: (1/s) (γ·g - mean(γ·g) - x̂ (x̂ · γ·g) / d), with no mean in RMSNorm;
+        where the scale is `held`, without the last term. (Centring is its own transpose.)"""
         scale = self.scale(x)[..., None]
-        unit, pulled = self.centred(x) / scale, self.gain * y
-        pulled = self.centred(pulled) - unit * ((unit * pulled).sum(-1, keepdim=True) / x.shape[-1])
+        pulled = self.centred(self.gain * gradient)
+        if not held:
+            unit = self.centred(x) / scale
+            pulled = pulled - unit * ((unit * pulled).sum(-1, keepdim=True) / x.shape[-1])
         return pulled / scale
 
     def scale(self, x: Tensor) -> Tensor:

@@ -100,6 +100,11 @@ class Wiring:
     def width(self) -> int:
         return len(self.final_norm.gain)
 
+    def norms(self) -> list[NormParts]:
+        """All that the stream passes on its way to a reader or from a writer."""
+        of_layers = [(layer.attention_norm, layer.heads_norm, layer.mlp_norm) for layer in self.layers]
+        return [norm for norms in of_layers for norm in norms if norm is not None] + [self.final_norm]
+
     @contextmanager
     def readied(self) -> Iterator[None]:
         """The model made ready for runs of edges, while the block lasts. What it computes stays the same. Where the

@@ -11,7 +11,10 @@ writes, or nothing, in the place of u_f,corrupt. They differ in where the gradie
     eap                  at the clean prompt                             Syed et al. 2023, arXiv 2310.10348
     eap-ig               averaged over e_corrupt + k/S (e_clean - e_corrupt), k = 0 … S-1; e are the token embeddings
                                                                          Hanna et al. 2024, arXiv 2403.17806
+    eap-eg               at one point of the path, drawn for each pair   Erion et al. 2021, arXiv 1906.10670
     eap-clean-corrupted  averaged over the two ends
+    eap-attnlrp, eap-relp, eap-gim
+                         at the clean prompt, by another backward pass   models/backward_rules.py
 
 Why it is cheap. One backward pass gives t = dm/d(query, key, value) in head space; no copy of the stream for each head
 is ever made. The reader's gradient is J^T W^T t, with J the norm's Jacobian at stream x:
@@ -21,56 +24,80 @@ is ever made. The reader's gradient is J^T W^T t, with J the norm's Jacobian at 
 The first term is one matrix product a layer for all (writer, reader) pairs, with g folded into W and 1/s into t. The
 others are rank one: they need Δu·x̂ and Δu·1, which one batched product gives for all norms at once, and x̂·g·W^T t,
 which is t · (query - its value at x̂ = 0), all in head space. For several gradient points t/s is summed first, so that
-the large product is done once, and the points share a forward and a backward pass.
+the large product is done once, and the points share a forward and a backward pass. Backward rules hold the scale of a
+norm, so that the term with x̂ falls away.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from ..edit import first_reached, mix_inputs
+from ..core.words import BackwardRule
+from ..edit import Share, first_reached, mix_inputs
 from ..edit.edge_fills import EdgeFiller
 from ..edit.trace import Trace, Written, traced
 from ..meters.memory import Sizes, plan_scores
 from ..meters.metrics import batch_for, metric_named
 from ..models import Model
+from ..models.backward_rules import following
 from ..models.norms import NormParts
 from ..models.wiring import Projection, Wiring, find_graph, find_wiring
 from ..tasks.batches import Batch, batches
 from ..tasks.examples import Pair
+from .gradients import Points, drawn, evenly
 from .method import Request
 
 Tensors = Sequence[Tensor]
 Projections = Sequence[Projection | None]
+ENDS = {0.0, 1.0}
 
 
-def _attribute(model: Model, pairs: Sequence[Pair], request: Request, points: Callable[[int], list[float]]) -> Tensor:
-    """Mean over pairs, [writer, reader]; `points`: steps -> points between corrupt (0) and clean (1)."""
-    shares = points(request.steps)
+def _attribute(
+    model: Model, pairs: Sequence[Pair], request: Request, points: Points, rule: BackwardRule | None = None
+) -> Tensor:
+    """Mean over pairs, [writer, reader]."""
+    shares = points(request, ())
     wiring, sizes = find_wiring(model, request.readers), Sizes.of_model(model, request.readers)
     scores = torch.zeros(wiring.graph.real.shape, dtype=torch.float64)
-    forwards = 2 * len(shares) + len({0.0, 1.0} - set(shares))
+    forwards = 2 * len(shares) + len(ENDS - {share for share in shares if _is_end(share)})
     plan = plan_scores(sizes, pairs, len(shares), request.memory, model.device)
     filler = EdgeFiller.prepare(model, wiring, str(request.filler.fill), pairs, pairs, plan.tokens)
-    for _, batch in batches(pairs, model.device, plan.tokens):
-        # Before the first token in which the prompts differ, writers write the same in both: nothing is scored there
-        # with counterfactual fill.
-        start = first_reached(batch, filler.fill, None)
-        scored = (batch.length - start) * len(batch)
-        at_once = sizes.points_at_once(scored, len(batch), len(shares), plan.budget)
-        with wiring.readied(), model.frozen():
-            found = _score_batch(model, wiring, filler, batch, start, request.metric, shares, at_once)
-        scores += found.cpu().double()
-        request.advance(forwards * len(batch))
+    with wiring.readied(), model.frozen(), following(model, rule, request.readers):
+        for indices, batch in batches(pairs, model.device, plan.tokens):
+            # Before the first token in which the prompts differ, writers write the same in both: nothing is scored
+            # there with counterfactual fill.
+            start = first_reached(batch, filler.fill, None)
+            scored = (batch.length - start) * len(batch)
+            at_once = sizes.points_at_once(scored, len(batch), len(shares), plan.budget)
+            shares = points(request, [pairs[index] for index in indices])
+            found = _score_batch(model, wiring, filler, batch, start, request.metric, shares, at_once, rule is not None)
+            scores += found.cpu().double()
+            request.advance(forwards * len(batch))
     return torch.from_numpy(find_graph(model, request.readers).summed_to_whole(scores.numpy() / len(pairs)))
 
 
-eap = partial(_attribute, points=lambda steps: [1.0])
-eap_ig = partial(_attribute, points=lambda steps: [step / steps for step in range(steps)])
-eap_clean_corrupted = partial(_attribute, points=lambda steps: [1.0, 0.0])
+def _clean(request: Request, pairs: Sequence[Pair]) -> list[Share]:
+    return [1.0]
+
+
+def _both_ends(request: Request, pairs: Sequence[Pair]) -> list[Share]:
+    return [1.0, 0.0]
+
+
+def _is_end(share: Share) -> bool:
+    return isinstance(share, float) and share in ENDS
+
+
+eap = partial(_attribute, points=_clean)
+eap_ig = partial(_attribute, points=evenly)
+eap_eg = partial(_attribute, points=drawn)
+eap_clean_corrupted = partial(_attribute, points=_both_ends)
+eap_attnlrp = partial(eap, rule="attnlrp")
+eap_relp = partial(eap, rule="relp")
+eap_gim = partial(eap, rule="gim")
 
 
 def _score_batch(
@@ -80,13 +107,14 @@ def _score_batch(
     batch: Batch,
     start: int,
     metric: str,
-    points: list[float],
+    points: list[Share],
     at_once: int,
+    frozen_norms: bool,
 ) -> Tensor:
     """Summed over the pairs of a batch, [writer, reader], from position `start` on; `at_once` points share a pass."""
     prefix = model.read_prefix(batch.clean[:, :start]) if start else None
     clean, corrupt, last = batch.clean[:, start:], batch.corrupt[:, start:], batch.last - start
-    written: dict[float, Written] = {}
+    written: dict[Share, Written] = {}
     readings: list[_Reading] = []
     for first in range(0, len(points), at_once):
         shares = points[first : first + at_once]
@@ -99,20 +127,19 @@ def _score_batch(
             total = metric_named(metric)(logits, aimed.repeated(copies)).sum() / len(points)
             gradients = torch.autograd.grad(total, trace.read())
         with torch.no_grad():
-            found = _readings(wiring, trace, gradients, copies)
+            found = _readings(wiring, trace, gradients, copies, frozen_norms)
             readings = [a.together(b) for a, b in zip(readings, found, strict=True)] if readings else found
-            of_all = trace.written(wiring)
-            for copy, share in enumerate(shares):
-                if share in (0.0, 1.0):
-                    written[share] = Written.of_parts([part.chunk(copies)[copy].clone() for part in of_all.parts()])
+            of_all = zip(shares, trace.written(wiring).chunk(copies), strict=True)
+            written |= {share: wrote.clone() for share, wrote in of_all if _is_end(share)}
         del trace, gradients, logits, total, found, of_all
     with torch.no_grad():
-        for share, ids in ((0.0, corrupt), (1.0, clean)):
-            if share not in written and (share or filler.is_counterfactual):
-                past = None if prefix is None else model.repeated_prefix(prefix, 1)
-                with traced(model, wiring, last) as trace:
-                    model.run(ids, past)
-                written[share] = trace.written(wiring)
+        sides = {0.0: corrupt, 1.0: clean} if filler.is_counterfactual else {1.0: clean}
+        missing = {share: ids for share, ids in sides.items() if share not in written}
+        if missing:
+            past = None if prefix is None else model.repeated_prefix(prefix, len(missing))
+            with traced(model, wiring, last.repeat(len(missing)), reads=False) as trace:
+                model.run(torch.cat([*missing.values()]), past)
+            written |= zip(missing, trace.written(wiring).chunk(len(missing)), strict=True)
         fill = written[0.0] if filler.is_counterfactual else filler.written(written[1.0], batch)
         delta = (written[1.0] - fill).expanded(model, wiring)
         answers = torch.arange(len(last), device=last.device) * clean.shape[1] + last
@@ -161,23 +188,32 @@ class _Reading:
         return sum(role.readers for role in self.roles)
 
 
-def _readings(wiring: Wiring, trace: Trace, gradients: Tensors, points: int) -> list[_Reading]:
+def _readings(wiring: Wiring, trace: Trace, gradients: Tensors, points: int, frozen: bool) -> list[_Reading]:
     """For each layer the attention's and the MLP's, last the logits', whose gradient is taken before its norm."""
     left = iter(gradients)
     found = []
     for index, layer in enumerate(wiring.layers):
         own, read, stream = [next(left) for _ in layer.modules], trace.projected[index], trace.attention_stream[index]
-        found.append(_reading(layer.attention_norm, stream, own, read, list(layer.projections.values()), points))
+        found.append(
+            _reading(layer.attention_norm, stream, own, read, list(layer.projections.values()), points, frozen)
+        )
         own, read, stream = [next(left)], (trace.mlp_read[index],), trace.mlp_stream[index]
-        found.append(_reading(layer.mlp_norm, stream, own, read, [None], points))
-    return [*found, _reading(None, trace.final_stream[0], [next(left)], [], [None], points)]
+        found.append(_reading(layer.mlp_norm, stream, own, read, [None], points, frozen))
+    return [*found, _reading(None, trace.final_stream[0], [next(left)], [], [None], points, frozen)]
 
 
 def _reading(
-    norm: NormParts | None, stream: Tensor, gradients: Tensors, read: Tensors, projections: Projections, points: int
+    norm: NormParts | None,
+    stream: Tensor,
+    gradients: Tensors,
+    read: Tensors,
+    projections: Projections,
+    points: int,
+    frozen: bool,
 ) -> _Reading:
     """`stream` [row, position, d]; gradients at what was read, and what was read, [row, position, feature]: one for
-    each module of the projections, or one where the stream is read as it is, without a projection."""
+    each module of the projections, or one where the stream is read as it is, without a projection. A norm that is
+    `frozen` keeps its scale, whatever moves."""
     stream, *gradients = (tensor.flatten(0, -2) for tensor in (stream, *gradients))
     modules = list(dict.fromkeys(projection.module for projection in projections if projection))
 
@@ -198,15 +234,19 @@ def _reading(
     folded = [by_point(gradient).sum(0) for gradient in gradients]
     gain = torch.ones_like(stream[0]) if norm is None else norm.gain
     roles = [_Role(t, gain, projection) for t, projection in zip(by_role(folded), projections, strict=True)]
+    none = stream[:0, None]
     if norm is None:
-        return _Reading(roles, directions=stream[:0, None], along=stream[:0, None], summed=None)
+        return _Reading(roles, directions=none, along=none, summed=None)
     # What is read where x̂ = 0 is the norm's bias, projected; what a stream of ones adds to that, its gain.
     ends = torch.stack([norm.bias, norm.bias + norm.gain])
     zero, one = zip(*[module(ends) for module in modules] or [ends], strict=True)
-    moved = [t * (value.flatten(0, -2) - at) for t, value, at in zip(gradients, read, zero, strict=True)]
     ones = [t * (up - at) for t, up, at in zip(folded, one, zero, strict=True)] if norm.centres else None
+    summed = None if ones is None else by_reader(ones)
+    if frozen:
+        return _Reading(roles, directions=none, along=none, summed=summed)
+    moved = [t * (value.flatten(0, -2) - at) for t, value, at in zip(gradients, read, zero, strict=True)]
     directions, along = by_point(norm.centred(stream) / scale), by_point(by_reader(moved))
-    return _Reading(roles, directions, along, None if ones is None else by_reader(ones))
+    return _Reading(roles, directions, along, summed)
 
 
 def _contract(wiring: Wiring, readings: list[_Reading], delta: Tensor, answers: Tensor) -> Tensor:

@@ -9,21 +9,32 @@ arXiv 2403.17806). Only the token embeddings e are interpolated; the grid holds 
 
     e_k = e_corrupt + k/S · (e_clean - e_corrupt),  k = 0 … S-1
 
+`attribution-eg`: the mean over the whole path by expected gradients (Erion et al. 2021, arXiv 1906.10670), with one
+point for each prompt, drawn from U(0, 1): noisy for a single prompt, unbiased for the mean. It is drawn from the seed
+and the prompt's own tokens, so that a score depends on neither the batch nor the other prompts.
+
+`attribution-attnlrp`, `attribution-relp`, `attribution-gim`: `attribution` with the gradient of a backward rule
+(`models/backward_rules.py`).
+
 `gate-gradient` (Michel et al. 2019, arXiv 1905.10650): put a gate g = 1 on every head, z -> g·z, and take the mean over
 examples of |dm/dg|, the paper's importance, dm/dg = sum over positions of z · dm/dz; `gate-gradient-signed`: of dm/dg,
 positive where opening the gate raises the metric.
 """
 
+import random
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from ..core.errors import HeadcountError
-from ..edit import head_values, mix_inputs, visit_heads
+from ..core.words import BackwardRule
+from ..edit import Share, head_values, mix_inputs, visit_heads
 from ..meters.heads import answer_positions
 from ..meters.metrics import metric_named
 from ..models import Model
+from ..models.backward_rules import following
 from ..tasks.batches import Batch, batches
 from ..tasks.examples import Example, Pair
 from .method import Request
@@ -68,35 +79,65 @@ def first_order(lost: Iterable[Tensor], gradients: Iterable[Tensor], batch: Batc
     return sum_where(products, batch, request)
 
 
-def attribution(model: Model, examples: Sequence[Example], request: Request) -> Tensor:
+def attribution(
+    model: Model, examples: Sequence[Example], request: Request, rule: BackwardRule | None = None
+) -> Tensor:
     def score(indices: list[int], batch: Batch) -> Tensor:
         filling = request.filler.filling(model, indices, batch)
         values, gradients = head_gradients(model, batch.clean, batch, request.metric)
         lost = (z - filling.of(layer, z) for layer, z in enumerate(values))
         return first_order(lost, gradients, batch, request)
 
-    return by_batch(model, examples, request, 3, score)
+    with following(model, rule):
+        return by_batch(model, examples, request, 3, score)
 
 
-def attribution_ig(model: Model, pairs: Sequence[Pair], request: Request) -> Tensor:
-    fill, steps = request.filler.fill, request.steps
+attribution_attnlrp = partial(attribution, rule="attnlrp")
+attribution_relp = partial(attribution, rule="relp")
+attribution_gim = partial(attribution, rule="gim")
+
+Points = Callable[[Request, Sequence[Pair]], list[Share]]
+"""Where gradients are taken, between corrupt (0) and clean (1); how many there are does not depend on the pairs."""
+
+
+def evenly(request: Request, pairs: Sequence[Pair]) -> list[Share]:
+    """S points, the corrupt end among them."""
+    return [step / request.steps for step in range(request.steps)]
+
+
+def drawn(request: Request, pairs: Sequence[Pair]) -> list[Share]:
+    """One point, each pair's own."""
+    return [torch.tensor([drawn_share(pair, request.seed) for pair in pairs], dtype=torch.float64)]
+
+
+def drawn_share(pair: Pair, seed: int) -> float:
+    """From U(0, 1), by seed and tokens."""
+    return random.Random(f"{seed} {pair.clean} {pair.corrupt}").random()
+
+
+def _along_path(model: Model, pairs: Sequence[Pair], request: Request, points: Points) -> Tensor:
+    fill, count = request.filler.fill, len(points(request, ()))
     if fill.kind != "counterfactual":
         raise HeadcountError(
-            f"attribution-ig walks from the counterfactual prompt to the clean one, so its fill is 'counterfactual';"
+            "This method walks from the counterfactual prompt to the clean one, so its fill is 'counterfactual';"
             f" this is {str(fill)!r}. Use 'attribution' for other fills."
         )
 
     def score(indices: list[int], batch: Batch) -> Tensor:
         clean, corrupt = head_values(model, batch.clean), head_values(model, batch.corrupt)
         sums: list[Tensor] = []
-        for step in range(steps):
-            with mix_inputs(model, batch.corrupt, batch.clean, [step / steps]):
+        for share in points(request, [pairs[index] for index in indices]):
+            with mix_inputs(model, batch.corrupt, batch.clean, [share]):
                 _, gradients = head_gradients(model, batch.clean, batch, request.metric)
             sums = [a + b for a, b in zip(sums, gradients, strict=True)] if sums else list(gradients)
         lost = (z - other for z, other in zip(clean, corrupt, strict=True))
-        return first_order(lost, [gradient / steps for gradient in sums], batch, request)
+        return first_order(lost, [gradient / count for gradient in sums], batch, request)
 
-    return by_batch(model, pairs, request, 2 + 2 * steps, score)
+    return by_batch(model, pairs, request, 2 + 2 * count, score)
+
+
+attribution_ig = partial(_along_path, points=evenly)
+attribution_eg = partial(_along_path, points=drawn)
 
 
 def gate_gradient_signed(model: Model, examples: Sequence[Example], request: Request) -> Tensor:

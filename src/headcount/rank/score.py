@@ -44,6 +44,7 @@ def score(
       `edge-patching`. By default the counterfactual where a task has pairs, else zero.
     - `positions`: `all`, or `last` for the last prompt token only.
     - `steps`: points on the path of `attribution-ig` and `eap-ig`.
+    - `seed`: of whatever a method draws; for `attribution-eg` and `eap-eg` the point of each prompt.
     - `readers`: for edges with grouped-query attention. `kv-heads`: keys and values are read once for each KV head.
       `query-heads`: once for each query head, which is how MIB and EAP-IG count. `components`: edges are counted whole,
       from component to component; a head is one reader, whose query, key and value see the same.
