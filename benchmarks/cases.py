@@ -28,9 +28,10 @@ class Case:
 
 
 def compiled_cases(name: str) -> Iterator[Case]:
-    program = compiled.Program(name)
-    for task in program.tasks:
-        yield Case(name, task, lru_cache(program.load), partial(program.task, task), partial(_true_of, program))
+    program = compiled.program(name)
+    load = lru_cache(program.load)
+    for task in program.pairs:
+        yield Case(name, task, load, partial(program.task, task), partial(_true_of, program))
 
 
 def _true_of(program: compiled.Program, task: hc.Task) -> truth.Known:

@@ -54,11 +54,12 @@ def test_eap_equals_finite_differences_of_one_edge(model):
         assert scores.values[writer, reader] == pytest.approx((up - down) / (2 * step), abs=1e-5 * largest), name
 
 
+@torch.no_grad()
 def test_direct_attributions_and_everything_else_add_up_to_the_logit_difference(model):
     pair = TASK.train[0]
     written, trace = run(model, torch.tensor([pair.clean]))
     direction = model.unembedding.weight[pair.answers[0]] - model.unembedding.weight[pair.wrongs[0]]
-    shares = (written[:, -1] @ direction).detach().numpy()
+    shares = (written[:, -1] @ direction).numpy()
     by_layer = shares[1:].reshape(model.n_layers, model.n_heads + 1)
     np.testing.assert_allclose(hc.score(model, TASK, "direct").by_pair[0], by_layer[:, :-1], rtol=1e-6)
     rest = float((trace.final_stream[0][0, -1] - written[:, -1].sum(0)) @ direction)
