@@ -40,7 +40,7 @@ from headcount.sweeps.sweep import unit_grid
 
 HERE = Path(__file__).parent
 LINES, REPORT = HERE / "rankings.jsonl", HERE / "RANKINGS.md"
-OWN_CODE = [HERE / name for name in ("rankings.py", "cases.py", "compiled.py", "truth.py")]
+OWN_CODE = [(HERE / name).read_text() for name in ("rankings.py", "cases.py", "compiled.py", "truth.py")]
 THRESHOLD = 0.9
 STEPS = 5
 SETTINGS: dict[str, dict[str, object]] = {"gating": {"fit": hc.QUICK}}
@@ -57,8 +57,15 @@ class Bench:
         self.graph = find_graph(self.model)
 
     def state(self, method: Method) -> str:
-        code = [package_source(), method.source, *(path.read_text() for path in OWN_CODE)]
-        return digest([code, self.model.facts(), self.task.fingerprint, self.most_forwards])
+        return digest([package_source(), method.source, OWN_CODE, self.model.facts(), self.task.fingerprint])
+
+    def takes_too_long(self, method: Method) -> bool:
+        return "E" in method.cost and self.graph.n_edges > self.most_forwards
+
+    def still_holds(self, line: Line | None, method: Method) -> bool:
+        """Whether a line need not be made again; one without numbers is, as soon as there is time for it."""
+        done = line is not None and (bool(line.rows) or self.takes_too_long(method))
+        return done and line.state == self.state(method)
 
     def line(self, method: Method) -> Line:
         true = self._true(method)
@@ -71,21 +78,24 @@ class Bench:
             true=None if true is None else int(true.sum()),
             best_two=self.best_two if method.units == "heads" else None,
         )
-        if "E" in method.cost and self.graph.n_edges > self.most_forwards:
+        if self.takes_too_long(method):
             return replace(line, reason=f"would take {self.graph.n_edges:,} forwards")
         told: list[int] = []
         given = {"steps": STEPS, "advance": told.append, **SETTINGS.get(method.name, {})}
         try:
             scores = hc.score(self.model, self.task, method.name, **given)
-        except (hc.HeadcountError, IndexError) as error:  # the latter where a context is too short for a detector
+        except hc.HeadcountError as error:
             return replace(line, reason=str(error))
+        except IndexError:
+            return replace(line, reason="its prompts are longer than the model's context")
         return replace(line, rows=list(self._rows(method, scores, true)), forwards=sum(told) / line.pairs)
 
     def _rows(self, method: Method, scores: hc.HeadScores | hc.EdgeScores, true: Truth | None) -> Iterator[Row]:
         for order in SCORE_ORDERS if scores.signed else ("absolute",):
             curve = hc.sweep(self.model, self.task, scores, keep=order, ks=self._grid(method), threshold=THRESHOLD)
             values = scores.values[self.graph.real] if method.units == "edges" else scores.values
-            found = None if true is None else auroc(values if order == "signed" else np.abs(values), true)
+            told = true is not None and not true.all()  # from units that are not true
+            found = auroc(values if order == "signed" else np.abs(values), true) if told else None
             needed, two = curve.units_needed(THRESHOLD), curve.band().value[curve.ks.index(2)]
             areas = [tuple(curve.area(kind)) for kind in ("CPR", "CMD")]
             yield Row(order, found, (needed.value, needed.low, needed.high), *areas, float(two))
@@ -133,8 +143,7 @@ def measure(cases: Sequence[Case], methods: Sequence[Method], pairs: int, most_f
         for case in cases:
             bench = Bench(case, pairs, most_forwards)
             for method in methods:
-                before = kept.get((case.model_name, case.task_name, method.name))
-                if before is not None and before.state == bench.state(method):
+                if bench.still_holds(kept.get((case.model_name, case.task_name, method.name)), method):
                     continue
                 start = time.perf_counter()
                 line = bench.line(method)
@@ -151,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tasks", nargs="+", help="all of a model's by default")
     parser.add_argument("--methods", nargs="+", choices=known, default=known)
     parser.add_argument("--pairs", type=int, default=60, help="half of them to score on, half to measure on")
-    parser.add_argument("--most-forwards", type=int, default=5000, help="exact edge patching is left out above it")
+    parser.add_argument("--most-forwards", type=int, default=1000, help="exact edge patching is left out above it")
     asked = parser.parse_args(arguments)
     torch.set_num_threads(1)  # small models gain nothing from more
     cases = [case for name in asked.models for case in CASES[name]()]

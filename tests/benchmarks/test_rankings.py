@@ -51,12 +51,13 @@ def test_a_run_goes_on_behind_what_is_done_and_keeps_what_it_was_not_asked_for(o
     lines = read_lines(own_files / "rankings.jsonl")
     patching = lines["echo", "echo", "patching"]
     assert [row.order for row in patching.rows] == ["absolute", "signed"]
-    assert patching.rows[0].auroc == 1
+    assert patching.rows[0].auroc is None  # both heads are true
+    assert lines["echo", "echo", "eap"].rows[0].auroc > 0.9
     assert patching.forwards == pytest.approx(2 + patching.total, abs=2)
     assert patching.best_two[1] == pytest.approx(1, abs=1e-6)
     table = (own_files / "RANKINGS.md").read_text()
     assert "`edge-patching` (would take" in table
-    assert "`induction` (" in table
+    assert "`induction` (its prompts are longer" in table
     assert "| heads | known | 1 | 20 | `patching` |" in table
 
 
