@@ -1,6 +1,7 @@
 """RANKINGS.md from what `rankings.py` has measured, the best ranking for each budget included."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from itertools import product
 
@@ -16,7 +17,7 @@ that it gives is measured on as many test pairs, with counterfactual fill. `make
 `docs/ground-truth.md` says what is known of which model, and how.
 
 - **AUROC**: the chance that a unit of the true circuit stands before one that is not in it. 0.5 is chance; ties count
-  half.
+  half. Parts that work against the answer are true as well, and a signed order puts them last.
 - **needed**: the fewest units with which 0.9 of the effect is there, with the 90 % interval over test prompts.
 - **CPR**, **CMD**: MIB's areas, under explained effect (higher is better) and between it and 1 (lower is better).
 - **two**: explained effect with the first two heads. Above each table stands that of the best two there are, found by
@@ -40,7 +41,7 @@ def report(lines: Sequence[Line]) -> str:
     for model in dict.fromkeys(line.model for line in lines):
         for units in ("heads", "edges"):
             parts += tables([line for line in lines if (line.model, line.units) == (model, units)])
-    return "\n".join(filter(None, parts)) + "\n"
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(filter(None, parts))).strip() + "\n"
 
 
 def winner(lines: Sequence[Line], units: str, is_known: bool, budget: int | None) -> str:
