@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH ?= .venv-bench
 
-.PHONY: demo test lint bench tiny clean
+.PHONY: demo test lint bench rankings tiny clean
 
 demo: $(READY)  ## a real model, four tasks, one figure
 	$(BIN)/headcount pull smollm2
@@ -21,6 +21,9 @@ lint: $(READY)
 
 bench: $(BENCH)/.ready  ## cost in multiples of one Hugging Face forward, beside other tools; writes benchmarks/RESULTS.md
 	HF_HUB_OFFLINE=1 $(BENCH)/bin/python benchmarks/costs.py
+
+rankings: $(READY)  ## every scoring method on models with known circuits and on trained ones; writes benchmarks/RANKINGS.md
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/rankings.py $(ARGS)
 
 tiny: $(READY)  ## train the bundled models tiny and tiny-sparse again, from nothing: under an hour on two cores
 	$(BIN)/python recipes/tiny.py

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import headcount as hc
-from headcount.rank.comparison import jaccard, load_scores, spearman
+from headcount.rank.comparison import auroc, jaccard, load_scores, spearman
 from headcount.view.agreement import draw_agreement
 
 
@@ -29,6 +29,22 @@ def test_equal_values_share_their_mean_rank():
 
 def test_a_score_that_tells_no_heads_apart_correlates_with_nothing():
     assert spearman(np.array([[1.0, 1, 1], [1, 2, 3]]))[0, 1] == 0
+
+
+def test_auroc_is_the_share_of_pairs_in_which_the_true_unit_is_larger_and_a_tie_is_half():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        values, true = rng.integers(0, 4, (3, 4)).astype(float), rng.random((3, 4)) < 0.4
+        true[0, :2] = True, False
+        won = [(one > other) + (one == other) / 2 for one in values[true] for other in values[~true]]
+        assert auroc(values, true) == pytest.approx(np.mean(won))
+
+
+def test_auroc_ends_at_one_and_zero_and_says_nothing_where_all_units_are_true():
+    values, true = np.array([3.0, 2.0, 0.0, 0.0]), np.array([True, True, False, False])
+    assert (auroc(values, true), auroc(-values, true), auroc(0 * values, true)) == (1, 0, 0.5)
+    assert np.isnan(auroc(values, true | True))
+    assert np.isnan(auroc(values, true & False))
 
 
 def test_jaccard_is_shared_over_all_top_heads():

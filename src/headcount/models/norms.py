@@ -3,7 +3,7 @@
     norm(x) = gain * centred(x) / scale(x) + bias,    scale(x)² = mean of centred(x)² + eps
 
 where RMSNorm does not centre and has no bias. Given the scale, a norm is linear, so a term of a sum has a share in the
-norm of the sum.
+norm of the sum. An `nn.Identity` in a norm's place (compiled programs have no norms) is one that divides by 1.
 """
 
 from dataclasses import dataclass
@@ -23,11 +23,15 @@ class NormParts:
     bias: Tensor
     eps: float
     centres: bool
+    divides: bool = True  # False of an identity, whose scale is 1
 
     @classmethod
     @torch.no_grad()
     def probe(cls, module: nn.Module, like: Tensor) -> "NormParts":
-        """±1 in turn has mean 0 and variance 1, so a norm answers with ±gain + bias."""
+        """±1 in turn has mean 0 and variance 1, so a norm answers with ±gain + bias. `like` is the unembedding."""
+        if isinstance(module, nn.Identity):
+            gain = torch.ones_like(like[0])
+            return cls(module, gain, torch.zeros_like(gain), eps=0.0, centres=False, divides=False)
         like = next(module.parameters(), like)  # OLMo's norm has no parameters of its own
         signs = torch.ones(_width(module), dtype=like.dtype, device=like.device)
         signs[1::2] = -1
@@ -62,6 +66,8 @@ class NormParts:
 
     def scale(self, x: Tensor) -> Tensor:
         """What the norm divides by, [...]."""
+        if not self.divides:
+            return x.new_ones(x.shape[:-1])
         squares = torch.linalg.vector_norm(self.centred(x), dim=-1).square()
         return torch.sqrt(squares / x.shape[-1] + self.eps)
 

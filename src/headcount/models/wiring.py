@@ -194,7 +194,9 @@ def find_wiring(model: Model, readers: Readers = "kv-heads") -> Wiring:
     own = replace(graph, n_kv_heads=n_kv)
 
     def norm(layer: nn.Module, name: str | None) -> NormParts | None:
-        return None if name is None else NormParts.probe(layer.get_submodule(name), like)
+        """None where the stream is read as it is."""
+        module = None if name is None else layer.get_submodule(name)
+        return None if module is None or isinstance(module, nn.Identity) else NormParts.probe(module, like)
 
     places = {}  # the same in all layers
     for role, name in zip(INPUTS, (wires.queries, wires.keys, wires.values), strict=True):

@@ -1,4 +1,4 @@
-"""How far scores of the same heads agree: between methods, and between the seeds of one."""
+"""How far scores of the same units agree: between methods, between the seeds of one, and with a known circuit."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.errors import HeadcountError
 from ..core.provenance import Facts
@@ -102,6 +103,18 @@ def spearman(values: Floats) -> Floats:
     norms = np.sqrt((centred**2).sum(1, keepdims=True))
     scale = np.where(norms > 0, norms, 1.0)
     return np.asarray((centred / scale) @ (centred / scale).T)
+
+
+def auroc(values: Floats, true: NDArray[np.bool_]) -> float:
+    """The chance that a true unit has a larger value than one that is not, where a tie counts half: the area under the
+    ROC curve. Not a number where all units are true or none is."""
+    n_true, standing = int(true.sum()), ranks(values.ravel())
+    n_false = true.size - n_true
+    if not (n_true and n_false):
+        return float("nan")
+    # A rank counts the units below. Those of true units, less the pairs among themselves: Mann and Whitney's U.
+    won = float(standing[true.ravel()].sum()) - n_true * (n_true - 1) / 2
+    return won / (n_true * n_false)
 
 
 def jaccard(values: Floats, k: int) -> Floats:
