@@ -88,9 +88,27 @@ class RatioEntry(TypedDict):
     words: str
 
 
+class SearchEntry(TypedDict):
+    """How few heads a search finds on the train split, and how many the ranking takes there."""
+
+    task: str
+    model: str
+    method: str
+    fill: str
+    threshold: float
+    ranked: int
+    found: int
+    gap: int
+    explained: float
+    optimal: bool  # True where all smaller sets have been tried
+    heads: list[str]
+    words: str
+
+
 class KeptSummary(Summary):
     curves: list[KeptEntry]
     ratios: list[RatioEntry]
+    searches: list[SearchEntry]
 
 
 def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> KeptSummary:
@@ -121,7 +139,16 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
                 continue
             if ratio := compare_repeats(repeats[first], repeats[second], row[0].panel.threshold):
                 ratios.append({**facts_of(first, "task", "order", "fill"), **_ratio(ratio)})
-    return summary_of(KeptSummary, study, curves=entries, ratios=ratios)
+    searches = [_search(cell) for row in cells for cell in row if cell.searched]
+    return summary_of(KeptSummary, study, curves=entries, ratios=ratios, searches=searches)
+
+
+def _search(cell: KeptCell) -> Facts:
+    assert cell.searched is not None
+    found = cell.searched
+    told = facts_of(found, "task", "model", "method", "threshold", "ranked", "gap", "explained", "optimal")
+    more = {"fill": str(cell.panel.fill), "found": len(found.heads), "heads": list(found.heads), "words": str(found)}
+    return {**told, **more}
 
 
 def _ratio(ratio: Ratio) -> Facts:

@@ -7,8 +7,9 @@ from pydantic import AfterValidator, Field
 
 from ...core.errors import HeadcountError
 from ...core.settings import Listed, check
-from ...core.words import ChanceOrder, Grid, Mode, PlainOrder, Positions, Readers, ScoreOrder, Units
+from ...core.words import ChanceOrder, Grid, Mode, PlainOrder, Positions, RankingLoss, Readers, ScoreOrder, Units
 from ...rank import METHODS
+from ...rank.fit import OWN_FITS, AnyFit, Learning
 from ...rank.method import require_units
 from ..panel import Count, Panel, Table, Texts
 
@@ -76,6 +77,20 @@ class ScoredKept(Kept):
     """Whether the first units are kept or masked."""
     steps: Count = 5
     """Points on the path of an integrated gradient."""
+    updates: Annotated[int, Field(ge=0)] = 0
+    """Of a learned ranking or of Edge Pruning; 0 for as many as the method has by itself."""
+    loss: RankingLoss = "distance"
+    """What a learned ranking is trained for: to be like the whole model in the metric, to reach it (reach), to predict
+    the same (kl), or as much of the metric as can be had (metric)."""
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Of the units, the first by one-pass attribution, that a learned ranking trains; the others follow."""
+
+    @property
+    def fit(self) -> AnyFit | None:
+        """How the ranking is fitted, if it is."""
+        own = OWN_FITS.get(self.method)
+        told = {"loss": self.loss, "share": self.share} if isinstance(own, Learning) else {}
+        return own and own.changed(**told, **({"updates": self.updates} if self.updates else {}))
 
     def __init__(self, **values: object) -> None:
         super().__init__(**values)  # type: ignore[arg-type]
@@ -97,6 +112,8 @@ class HeadsKept(ScoredKept):
     units: Literal["heads"] = "heads"
     positions: Positions = "all"
     """Where heads are removed."""
+    search: bool = False
+    """Also search for the fewest heads that do, on the train split, to say how far from them the ranking is."""
 
     def default_method(self) -> str:
         return "attribution-ig" if self.fills == ("counterfactual",) else "attribution"

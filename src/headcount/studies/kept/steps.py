@@ -16,6 +16,8 @@ from ...rank import METHODS
 from ...rank.fit import fit_for
 from ...rank.score import score
 from ...rank.scores import EdgeScores, HeadScores
+from ...rank.search import MASKS, search
+from ...rank.search import Found as Searched
 from ...sweeps import Curve, Repeats, sweep
 from ...sweeps.mix import mix_runs
 from ...sweeps.orders import Scores
@@ -28,13 +30,15 @@ from .settings import EdgesKept, HeadsKept, Kept, ScoredKept
 
 SCORED = ("method", "fill", "steps", "seed", "positions", "readers")
 SWEPT = ("units", "points", "threshold", "precision", "draws", "seed", "fill", "positions", "readers", "prune")
-"""Settings of a panel, where it has them, that scores and sweeps are told."""
+SEARCHED = ("threshold", "fill", "positions", "seed")
+"""Settings of a panel, where it has them, that scores, sweeps and searches are told."""
 
 
 @dataclass(frozen=True)
 class KeptCell(ScoredCell[Kept, Scores | None]):
     again: list[Curve] = field(default_factory=list)
     """Of the other repeats."""
+    searched: Searched | None = None
 
     def repeats(self, curve: Curve) -> Repeats:
         """A curve of this cell, and the same in the other repeats."""
@@ -45,15 +49,19 @@ class KeptCell(ScoredCell[Kept, Scores | None]):
 class KeptWork(ScoredWork[Kept, Scores | None]):
     again: tuple[ScoredWork[Kept, Scores | None], ...] = ()
     """The other repeats."""
+    searching: Step[Searched] | None = None
 
     @property
     def steps(self) -> Sequence[Step[Result]]:
-        return [*super().steps, *(step for work in self.again for step in work.steps)]
+        own = [*super().steps, *([self.searching] if self.searching else [])]
+        return [*own, *(step for work in self.again for step in work.steps)]
 
     def gather(self, found: Found) -> KeptCell:
         cell = super().gather(found)
         again = [curve for work in self.again for curve in work.gather(found).curves]
-        return KeptCell(cell.panel, cell.scores, cell.curves, again)
+        names: dict[str, Any] = self.names
+        searched = replace(found[self.searching], **names) if self.searching else None
+        return KeptCell(cell.panel, cell.scores, cell.curves, again, searched)
 
 
 def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memory: int | None) -> KeptWork:
@@ -64,6 +72,7 @@ def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memo
     again, seen = list[KeptWork](), {task.fingerprint}
     for number in range(1, panel.repeats if ranked else 1):
         other = panel.changed(seed=panel.seed + number, repeats=1, orders=ranked)
+        other = other.changed(search=False) if isinstance(other, HeadsKept) else other
         drawn = cast(Task, other.examples(model))
         if drawn.fingerprint not in seen:
             seen.add(drawn.fingerprint)
@@ -90,13 +99,11 @@ def plan_once(
 
     scoring: Step[Any] | None = None
     if isinstance(panel, ScoredKept):
-        method, updates = (
-            METHODS.named(panel.method),
-            fit_for(panel.method, None).forwards(len(task.train)) // len(task.train),
-        )
+        method, fit = METHODS.named(panel.method), panel.fit
+        updates = fit_for(panel.method, fit).forwards(len(task.train)) // len(task.train)
         runs = method.forwards(model.head_count, panel.steps, units.total, updates)
         returns = HeadScores if panel.units == "heads" else EdgeScores
-        settings = told(SCORED, code=method.source)
+        settings = told(SCORED, code=method.source, **({"fit": fit.facts()} if fit else {}))
         if panel.units == "edges" and not method.any_fill:
             settings["fill"] = "counterfactual"  # all that the method knows; circuits may be filled otherwise
         words = f"{label} · {panel.method}{filled if settings['fill'] == panel.fill else ''}"
@@ -111,13 +118,25 @@ def plan_once(
         words = f"{label} · {order}{filled}"
         return subject.step(words, sweep_step, settings, runs, each, needs=needs, memory=sweep_bytes)
 
+    searching: Step[Searched] | None = None
+    if isinstance(panel, HeadsKept) and panel.search and scoring is not None:
+        settings, runs = told(SEARCHED), MASKS * len(task.train)
+        more: dict[str, Any] = {"returns": Searched, "needs": (scoring,), "memory": score_bytes}
+        searching = subject.step(f"{label} · search", search_step, settings, runs, mean_length(task.train), **more)
     names = {"model": model.name, "task": task.name}
-    return KeptWork(panel, names, task.title, scoring, tuple(map(swept, panel.orders)), note)
+    return KeptWork(panel, names, task.title, scoring, tuple(map(swept, panel.orders)), note, searching=searching)
 
 
 def score_step(job: Job) -> Scores:
-    settings = {key: value for key, value in job.settings.items() if key != "code"}
+    settings = {key: value for key, value in job.settings.items() if key not in ("code", "fit")}
+    if "fit" in job.settings:
+        settings["fit"] = fit_for(settings["method"], None).changed(**job.settings["fit"])
     return score(job.model, job.examples, advance=job.paid(mean_length(job.examples.train)), **settings)
+
+
+def search_step(job: Job, scores: HeadScores) -> Searched:
+    settings = {key: value for key, value in job.settings.items() if key != "memory"}
+    return search(job.model, job.examples, scores, advance=job.paid(mean_length(job.examples.train)), **settings)
 
 
 def sweep_step(job: Job, scores: Scores | None = None) -> Curve:

@@ -33,6 +33,8 @@ def show(result: StudyResult[KeptSummary]) -> None:
     for entry in (entry for entry in entries if entry["mix"] is not None):
         words = f"{entry['mix']:.0%} of the first {unit} by what they help, the others by size"
         print(f"{entry['task']}, {entry['model']}, best: {words}; chosen on train.")
+    for search in result.summary["searches"]:
+        print(f"{search['task']}, {search['model']}: {search['words']}.")
     for ratio in result.summary["ratios"]:
         with_fill = f", {ratio['fill']} fill" * (len(fills) > 1)
         print(f"{ratio['task']}, {ratio['order']}{with_fill}: {ratio['words']}.")
