@@ -23,6 +23,7 @@ from pathlib import Path
 
 import answers
 import gates
+import learning
 import peers
 import psutil
 import torch
@@ -135,6 +136,7 @@ def jobs_of(bench: AnyBench) -> Iterator[Job]:
         yield Job(f"circuit-{share:g}", f"a circuit of {share:.1%} of the edges, one of 4", goal, 4, circuit.four)
     yield Job("circuit-alone", "a circuit of 1.0% of the edges, alone", "–", 1, _Circuits(bench, 0.01).one)
     if "alike" not in bench.prompts:  # once a model
+        yield from (Job(*entry) for entry in learning.jobs_of(bench.model, bench.pairs))
         yield from (Job(*entry) for entry in peers.jobs_of(bench.model, bench.pairs))
 
 

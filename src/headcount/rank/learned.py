@@ -87,14 +87,14 @@ def ranking(model: Model, examples: Examples, request: Request, fit: Learning, f
     order = min((_ranked(examples, first, signed) for signed in (True, False)), key=lambda o: _distance(examples, o))
     chosen = order[: max(round(fit.share * len(order)), 1)]
     others, start = order[len(chosen) :], -torch.arange(1.0, len(chosen) + 1).log().to(model.device)
-    theta = _SoftTopK(model, examples, request, fit, chosen).run(start.expand(fit.seeds, -1), {"order": order.tolist()})
+    theta = SoftTopK(model, examples, request, fit, chosen).run(start.expand(fit.seeds, -1), {"order": order.tolist()})
     found = torch.zeros(fit.seeds, examples.real.numel())
     found[:, chosen] = theta - theta.amin(1, keepdim=True) + len(others)
     found[:, others] = torch.arange(len(others), 0, -1.0) - 1
     return found.view(-1, *examples.real.shape)
 
 
-class _SoftTopK(Training):
+class SoftTopK(Training):
     """θ are scores of some units, by their places; the others are never kept."""
 
     name = "learned"
