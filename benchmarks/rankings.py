@@ -94,7 +94,8 @@ class Bench:
         for order in SCORE_ORDERS if scores.signed else ("absolute",):
             curve = hc.sweep(self.model, self.task, scores, keep=order, ks=self._grid(method), threshold=THRESHOLD)
             values = scores.values[self.graph.real] if method.units == "edges" else scores.values
-            told = true is not None and not true.all()  # from units that are not true
+            # From units that are not true; a mix of two orders has no scores of its own.
+            told = order != "best" and true is not None and not true.all()
             found = auroc(values if order == "signed" else np.abs(values), true) if told else None
             needed, two = curve.units_needed(THRESHOLD), curve.band().value[curve.ks.index(2)]
             areas = [tuple(curve.area(kind)) for kind in ("CPR", "CMD")]

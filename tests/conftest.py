@@ -24,6 +24,18 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def light_fonts():
+    """Cutting fonts to the letters of a PDF takes longer than all else about a figure. `test_figures.py` saves one
+    as users get it."""
+    from headcount.view.style import STYLE
+
+    embedded = STYLE["pdf.fonttype"]
+    STYLE["pdf.fonttype"] = 3
+    yield embedded
+    STYLE["pdf.fonttype"] = embedded
+
+
 @pytest.fixture
 def own_cache(tmp_path, monkeypatch):
     """A cache folder of the test's own, so that nothing is found that it did not make."""

@@ -50,7 +50,7 @@ def test_a_run_goes_on_behind_what_is_done_and_keeps_what_it_was_not_asked_for(o
     assert told == ["patching", "induction", "eap", "edge-patching"]
     lines = read_lines(own_files / "rankings.jsonl")
     patching = lines["echo", "echo", "patching"]
-    assert [row.order for row in patching.rows] == ["absolute", "signed"]
+    assert [row.order for row in patching.rows] == ["absolute", "signed", "best"]
     assert patching.rows[0].auroc is None  # both heads are true
     assert lines["echo", "echo", "eap"].rows[0].auroc > 0.9
     assert patching.forwards == pytest.approx(2 + patching.total, abs=2)

@@ -14,7 +14,7 @@ WITH_EDGES = [family for family in FAMILIES if has_edges(tiny(family))]
 
 
 def random_masks(meter, seed=0, copies=2):
-    real = torch.from_numpy(meter.wiring.graph.real)
+    real = torch.from_numpy(meter.graph.real)
     made = torch.rand(copies, *real.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     return made * real
 
@@ -25,8 +25,11 @@ def graded(meter, masks):
         return meter.graded(masks, "logit_diff")
 
 
-@pytest.mark.parametrize("readers", ["kv-heads", "query-heads"])
-@pytest.mark.parametrize("fill", ["counterfactual", "mean", "zero"])
+@pytest.mark.parametrize(
+    ("fill", "readers"),
+    [("counterfactual", "kv-heads"), ("counterfactual", "query-heads"), ("counterfactual", "components"),
+     ("mean", "kv-heads"), ("zero", "kv-heads")],
+)  # fmt: skip
 @pytest.mark.parametrize("family", WITH_EDGES)
 def test_hard_masks_give_what_the_circuit_gives(family, fill, readers):
     meter = CircuitMeter(tiny(family, torch.float64), PAIRS, fill=fill, reference=PAIRS, readers=readers)
@@ -36,17 +39,20 @@ def test_hard_masks_give_what_the_circuit_gives(family, fill, readers):
     assert torch.allclose(graded(meter, keeps.double()), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("absent", [0.0, 0.6], ids=["all-edges", "some-edges"])
 @pytest.mark.parametrize("family", WITH_EDGES)
-def test_gradients_of_masks_equal_finite_differences(family):
+def test_gradients_of_masks_equal_finite_differences(family, absent):
+    """Of the edges that are there at all: the others are not computed."""
     meter = CircuitMeter(tiny(family, torch.float64), PAIRS)
-    masks = random_masks(meter).requires_grad_()
+    masks = random_masks(meter)
+    masks = (masks * (masks > absent)).requires_grad_()
     graded(meter, masks).sum().backward()
     largest = float(masks.grad.abs().max())
     edges = (masks[1] > 0).nonzero()
-    for writer, reader in edges[torch.randperm(len(edges), generator=torch.Generator().manual_seed(1))][:6].tolist():
-        slopes = [_slope(meter, masks, (1, writer, reader), h) for h in (1e-2, 1e-3, 1e-4)]
+    for writer, reader in edges[torch.randperm(len(edges), generator=torch.Generator().manual_seed(1))][:3].tolist():
+        slopes = [_slope(meter, masks, (1, writer, reader), h) for h in (1e-2, 1e-3)]
         found = float(masks.grad[1, writer, reader])
-        # Norms in float32 blur small steps, so the best of three counts.
+        # Norms in float32 blur small steps, so the better of two counts.
         assert min(abs(slope - found) for slope in slopes) < 1e-3 * largest
 
 

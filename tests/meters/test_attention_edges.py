@@ -182,7 +182,7 @@ def test_chance_orders_differ_and_are_the_same_again():
 
 
 def test_what_it_cannot_do_is_refused():
-    with pytest.raises(hc.HeadcountError, match="There is no order 'best'"):
+    with pytest.raises(hc.HeadcountError, match="Attention edges have no order 'best'"):
         sweep_attention_edges(tiny("gpt2"), TASK, keep="best")
     with pytest.raises(hc.HeadcountError, match="Attention edges can be filled with .*; this is 'resample'"):
         sweep_attention_edges(tiny("gpt2"), TASK, fill="resample")

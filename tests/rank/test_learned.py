@@ -60,7 +60,7 @@ def test_learned_edges_are_nearer_to_the_whole_model_than_the_attribution_they_b
 
 
 def test_pruned_edges_do_the_task_at_the_size_that_was_aimed_for(trained, ioi):
-    found = hc.score(trained, ioi, "edge-pruning", fit=Pruning(updates=100, batch=4, target=0.9))
+    found = hc.score(trained, ioi, "edge-pruning", fit=Pruning(updates=80, batch=4, target=0.9))
     k = found.graph.n_edges // 8
     explained = [
         hc.sweep(

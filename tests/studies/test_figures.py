@@ -10,7 +10,7 @@ import headcount as hc
 from curves_by_hand import curve_of
 from headcount.studies.head_roles.figure import draw_roles
 from headcount.studies.kept.figure import draw
-from headcount.view.style import save_figure
+from headcount.view.style import STYLE, save_figure
 
 
 def curves(*models, orders=("absolute", "chance")):
@@ -65,6 +65,15 @@ def test_files_are_the_same_bytes_every_time(tmp_path):
     assert names == ["figure.png", "figure.svg", "figure.pdf"]
     for name in names:
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+
+
+def test_letters_in_a_pdf_stay_letters(tmp_path, light_fonts, monkeypatch):
+    """Journals refuse Type 3 fonts, and TrueType can be searched and copied."""
+    monkeypatch.setitem(STYLE, "pdf.fonttype", light_fonts)
+    save_figure(hc.plot(curves("m")), tmp_path)
+    written = (tmp_path / "figure.pdf").read_bytes()
+    assert b"/CIDFontType2" in written
+    assert b"/Type3" not in written
 
 
 def test_nothing_to_plot():

@@ -190,7 +190,7 @@ def test_the_resolved_toml_says_everything(tmp_path):
         ('[[panel]]\ntask = "ioi"\nn = true\n', "n must be a whole number; this is True"),
         ('[[panel]]\ntask = "ioi"\nmodels = "m"\n', "models must be a list of texts"),
         ('[[panel]]\ntask = "ioi"\nks = [1.5]\n', "ks must be"),
-        ('[[panel]]\ntask = "ioi"\norders = ["best"]\n', "orders cannot be 'best'"),
+        ('[[panel]]\ntask = "ioi"\norders = ["worst"]\n', "orders cannot be 'worst'"),
         ('[[panel]]\ntask = "ioi"\nunits = "neurons"\n', "there is no study of the units 'neurons'"),
         ("[[panel]]\nn = 3\n", "number 1 has no task"),
         ('[panel]\ntask = "ioi"\n', "with two brackets"),

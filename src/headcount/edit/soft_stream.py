@@ -12,9 +12,12 @@ and made again on the way back:
 
 A writer hands out a token of its own, an empty number that every later reader takes. Thereby autograd comes back to the
 writer only when all of its readers have left their gradients in the buffer.
+
+Only edges whose mask is not 0 count: writers that nobody reads have no row, and heads that read nothing are those of
+the base run.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,6 +29,8 @@ from ..models.graph import INPUTS
 from ..models.wiring import Wiring
 from .edge_fills import BaseRun
 from .stream import SEEN_BYTES, streamed
+
+Tensors = tuple[Tensor, ...] | list[Tensor]
 
 
 @contextmanager
@@ -42,45 +47,52 @@ class SoftStream:
     def __init__(self, model: Model, wiring: Wiring, base: BaseRun, masks: Tensor) -> None:
         self.model, self.wiring, self.base, self.graph = model, wiring, base, wiring.graph
         self.copies = len(masks)
+        kept = (masks.detach() != 0).any(0)
+        read = kept.any(1)
+        self.active: list[bool] = kept.any(0).tolist()  # readers
+        self.row: list[int] = (read.cumsum(0) * read - 1).tolist()  # where a writer's row is; -1 where nobody reads it
+        self.rows_before = [0, *read.cumsum(0).tolist()]
         tokens, width = base.input_change.shape
-        self.more = base.input_change.new_empty(self.copies, tokens, len(self.graph.writers), width)
-        """u - v, [mask, token, writer, d]."""
-        self.more[:, :, 0] = base.input_change
+        self.more = base.input_change.new_empty(self.copies, tokens, self.rows_before[-1], width)
+        """u - v, [mask, token, row, d]."""
+        if read[0]:
+            self.more[:, :, 0] = base.input_change
         self.pulls: Tensor | None = None
         """dL/d(u - v), of the same shape."""
-        heads = self.graph.readers_a_layer - 1
-        sizes = [*(heads, 1) * self.graph.n_layers, 1]
-        self.masks = masks.to(self.more).transpose(1, 2).split(sizes, dim=1)
-        """[mask, reader, writer] of each layer's heads, its MLP, …, and the logits."""
-        self.reads_mlp = [True] * self.graph.n_layers
+        self.masks = masks.to(self.more)[:, read].transpose(1, 2)  # [mask, reader, row]
+        layers = range(self.graph.n_layers)
+        self.reads_mlp = [self.active[self.graph.reader_of(layer, None)] for layer in layers]
         self.written: list[Tensor] = []
         self.projected: dict[nn.Module, Tensor] = {}
 
     # Reading
 
-    def attention_readers(self, layer: int) -> Sequence[int]:
-        return range(self.graph.reader_of(layer, "q"), self.graph.reader_of(layer, None))
+    def attention_readers(self, layer: int) -> list[int]:
+        first, last = self.graph.reader_of(layer, "q"), self.graph.reader_of(layer, None)
+        return [reader for reader in range(first, last) if self.active[reader]]
 
     def project(self, index: int, module: nn.Module, *args: object, **kwargs: object) -> Tensor:
         if module not in self.projected:
-            found = self._read(2 * index, _Heads(self, index))
+            readers = self.attention_readers(index)
+            found = self._read(readers, _Heads(self, index, readers))
             self.projected |= zip(self.wiring.layers[index].modules, found, strict=True)
         return self.projected.pop(module)
 
     def read_mlp(self, index: int, module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         self.stream_shape = args[0].shape  # OPT runs its MLPs on rows and positions in one dimension
         reader = _Whole(self, self.base.mlp_stream[index], self.graph.writers_before(index, mlp=True))
-        (seen,) = self._read(2 * index + 1, reader)
+        (seen,) = self._read([self.graph.reader_of(index, None)], reader)
         norm, seen = self.wiring.layers[index].mlp_norm, seen.flatten(0, 1)[None]
         return (seen if norm is None else norm.own(seen), *args[1:])
 
     def read_final(self, x: Tensor) -> Tensor:
         reader = _Whole(self, self.base.final_stream, len(self.graph.writers), self.base.answers)
-        (seen,) = self._read(-1, reader)
+        (seen,) = self._read([len(self.graph.readers) - 1], reader)
         return self.wiring.final_norm.own(seen.flatten(0, 1)[:, None]).expand(x.shape)
 
-    def _read(self, part: int, reader: "_Reader") -> tuple[Tensor, ...]:
-        found: tuple[Tensor, ...] = _Read.apply(self.masks[part], reader, *self.written)  # type: ignore[no-untyped-call]
+    def _read(self, readers: list[int], reader: "_Reader") -> tuple[Tensor, ...]:
+        mask = self.masks[:, readers, : reader.rows]
+        found: tuple[Tensor, ...] = _Read.apply(mask, reader, *self.written)  # type: ignore[no-untyped-call]
         return found
 
     # Writing
@@ -90,30 +102,50 @@ class SoftStream:
         values = z.flatten(0, 1).unflatten(-1, (self.graph.n_heads, -1))
         if norm is not None:
             values = values / norm.scale(own(z).flatten(0, 1))[:, None, None]
-        self.written.append(_WriteHeads.apply(values, self, index))  # type: ignore[no-untyped-call]
+        if heads := self.heads_read(index):
+            self.written.append(_WriteHeads.apply(values, self, index, heads))  # type: ignore[no-untyped-call]
         return z.new_zeros(()).expand(*z.shape[:-1], self.wiring.width)
 
+    def leave_out_heads(self, index: int) -> None:
+        if heads := self.heads_read(index):
+            values = self.base.written.heads[index].repeat(self.copies, 1, 1)
+            self.written.append(_WriteHeads.apply(values, self, index, heads))  # type: ignore[no-untyped-call]
+
     def write_mlp(self, index: int, module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        self.written.append(_WriteMlp.apply(output.flatten(0, -2), self, index))  # type: ignore[no-untyped-call]
+        if self.row[self.mlp_writer(index)] >= 0:
+            self.written.append(_WriteMlp.apply(output.flatten(0, -2), self, index))  # type: ignore[no-untyped-call]
         return output.new_zeros(()).expand(self.stream_shape)
 
-    def leave_out_heads(self, index: int) -> None:
-        raise AssertionError("all heads are there")
-
     def leave_out_mlp(self, index: int) -> None:
-        raise AssertionError("all MLPs are there")
+        if self.row[self.mlp_writer(index)] >= 0:
+            output = self.base.written.mlps[index].repeat(self.copies, 1)
+            self.written.append(_WriteMlp.apply(output, self, index))  # type: ignore[no-untyped-call]
 
-    def pulls_of(self, writers: slice) -> Tensor:
-        """What readers have left for some writers, [mask · token, writer, d]."""
+    def heads_read(self, index: int) -> list[int]:
+        """Heads of a layer that someone reads; their rows stand side by side."""
+        first = self.graph.writers_before(index)
+        return [head for head in range(self.graph.n_heads) if self.row[first + head] >= 0]
+
+    def rows_of(self, index: int) -> slice:
+        """Of the heads of a layer."""
+        first = self.graph.writers_before(index)
+        return slice(self.rows_before[first], self.rows_before[first + self.graph.n_heads])
+
+    def mlp_writer(self, index: int) -> int:
+        return self.graph.writers_before(index + 1) - 1
+
+    def pulls_of(self, rows: slice) -> Tensor:
+        """What readers have left for some writers, [mask · token, row, d]."""
         assert self.pulls is not None
-        return self.pulls[:, :, writers].flatten(0, 1)
+        return self.pulls[:, :, rows].flatten(0, 1)
 
 
 class _Reader:
     """Some readers that see the same writers through masks of their own."""
 
     def __init__(self, stream: SoftStream, base: Tensor, writers: int, tokens: Tensor | None = None) -> None:
-        self.stream, self.base, self.writers, self.tokens = stream, base, writers, tokens
+        self.stream, self.base, self.tokens = stream, base, tokens
+        self.rows = stream.rows_before[writers]
 
     def outputs(self) -> list[Tensor]:
         """Room for what they make of it."""
@@ -130,16 +162,15 @@ class _Reader:
                 yield from ((copy, slice(first, first + at_once)) for first in range(0, more.shape[1], at_once))
 
     def seen(self, mask: Tensor, copy: int, tokens: slice | Tensor) -> tuple[Tensor, Tensor]:
-        """What the readers see, [token, reader, d], and the writers' part of the buffer, [token, writer, d]."""
-        more = self.stream.more[copy, tokens, : self.writers]
-        own = mask[copy, :, : self.writers].expand(len(more), -1, -1)
-        return torch.baddbmm(self.base[tokens][:, None], own, more), more
+        """What the readers see, [token, reader, d], and the writers' part of the buffer, [token, row, d]."""
+        more = self.stream.more[copy, tokens, : self.rows]
+        return torch.baddbmm(self.base[tokens][:, None], mask[copy].expand(len(more), -1, -1), more), more
 
     def into(self, outputs: list[Tensor], copy: int, tokens: slice | Tensor, seen: Tensor) -> None:
         """Put what they make of `seen` into the outputs."""
         raise NotImplementedError
 
-    def back(self, gradients: tuple[Tensor, ...], copy: int, tokens: slice | Tensor, seen: Tensor) -> Tensor:
+    def back(self, gradients: Tensors, copy: int, tokens: slice | Tensor, seen: Tensor) -> Tensor:
         """dL/dx, [token, reader, d]."""
         raise NotImplementedError
 
@@ -154,48 +185,80 @@ class _Whole(_Reader):
     def into(self, outputs: list[Tensor], copy: int, tokens: slice | Tensor, seen: Tensor) -> None:
         outputs[0][copy, tokens if self.tokens is None else slice(None)] = seen[:, 0]
 
-    def back(self, gradients: tuple[Tensor, ...], copy: int, tokens: slice | Tensor, seen: Tensor) -> Tensor:
+    def back(self, gradients: Tensors, copy: int, tokens: slice | Tensor, seen: Tensor) -> Tensor:
         return gradients[0][copy, tokens if self.tokens is None else slice(None)][:, None]
 
 
 class _Heads(_Reader):
-    """The queries, keys and values of a layer, each head's rows from what it sees itself."""
+    """The queries, keys and values of a layer, each head's rows from what it sees itself.
 
-    def __init__(self, stream: SoftStream, index: int) -> None:
+    With γ and β the norm's gain and bias and s its scale, y = (γW) x / s + W β + b for a centred x, and
+
+        dL/dx = (γW)^T g / s - x (g · y') / (d s²)        y' = y - W β - b
+
+    so that nothing but x itself is ever made in d_model."""
+
+    def __init__(self, stream: SoftStream, index: int, readers: list[int]) -> None:
         super().__init__(stream, stream.base.attention_stream[index], stream.graph.writers_before(index))
-        self.layer, self.projected = stream.wiring.layers[index], stream.base.projected[index]
-        self.norm = self.layer.attention_norm
+        self.layer, self.projected, self.readers = stream.wiring.layers[index], stream.base.projected[index], readers
+        self.norm, self.first = self.layer.attention_norm, stream.graph.reader_of(index, "q")
+        self.kept: dict[tuple[int, int], tuple[Tensor, list[Tensor]]] = {}
+        """Of each block its scales [token, reader], and y' [token, head, head size] of each role. (What the module
+        hands out is not kept: OLMo clips it in place.)"""
 
     def outputs(self) -> list[Tensor]:
-        return [output.new_empty(self.stream.copies * len(output), *output.shape[1:]) for output in self.projected]
+        return [output.repeat(self.stream.copies, 1, 1) for output in self.projected]
 
-    def _roles(self, outputs: list[Tensor] | tuple[Tensor, ...]) -> Iterator[tuple[slice, Any, Tensor]]:
-        """(its readers, its projection, its columns [mask, token, head, head size]) of each role."""
-        first = 0
+    def _roles(self, outputs: Tensors) -> Iterator[tuple[slice, Tensor, Tensor, Tensor, Tensor]]:
+        """(its places among the readers, its heads, their weight [head, head size, d] and bias with the norm's folded
+        in, its columns [mask, token, head, head size]) of each role."""
+        start, place = self.first, 0
         for role in INPUTS:
-            projection, heads = self.layer.projections[role], self.stream.graph.heads_of(role)
+            projection, count = self.layer.projections[role], self.stream.graph.heads_of(role)
+            heads = [reader - start for reader in self.readers if start <= reader < start + count]
+            start += count
+            if not heads:
+                continue
+            weight, bias = projection.weight(), projection.bias()
+            if len(heads) < count:
+                weight, bias = weight[heads], None if bias is None else bias[heads]
+            constant = weight.new_zeros(weight.shape[:2]) if bias is None else bias
+            if self.norm is not None:
+                constant = constant + weight @ self.norm.bias
+                weight = self.norm.centred(weight * self.norm.gain)  # centring is its own transpose
             output = outputs[self.layer.modules.index(projection.module)]
             columns = projection.columns(output.flatten(0, 1).unflatten(0, (self.stream.copies, -1)))
-            yield slice(first, first + heads), projection, columns
-            first += heads
+            own = slice(place, place + len(heads))
+            yield own, torch.tensor(heads, device=weight.device), weight, constant, columns
+            place = own.stop
 
     def into(self, outputs: list[Tensor], copy: int, tokens: slice | Tensor, seen: Tensor) -> None:
-        normed = seen if self.norm is None else self.norm.own(seen)
-        for own, projection, columns in self._roles(outputs):
-            found = torch.bmm(normed[:, own].transpose(0, 1), projection.weight().transpose(1, 2)).transpose(0, 1)
-            bias = projection.bias()
-            columns[copy, tokens] = found if bias is None else found + bias
+        assert isinstance(tokens, slice)
+        scale = seen.new_ones(seen.shape[:2]) if self.norm is None else self.norm.scale(seen)
+        made = list[Tensor]()
+        for own, heads, weight, constant, columns in self._roles(outputs):
+            found = torch.bmm(seen[:, own].transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1)
+            made.append(found / scale[:, own, None])
+            columns[copy, tokens, heads] = made[-1] + constant
+        self.kept[copy, tokens.start] = scale, made
 
-    def back(self, gradients: tuple[Tensor, ...], copy: int, tokens: slice | Tensor, seen: Tensor) -> Tensor:
-        pulled = torch.empty_like(seen)
-        for own, projection, columns in self._roles(gradients):
-            torch.bmm(columns[copy, tokens].transpose(0, 1), projection.weight(), out=pulled[:, own].transpose(0, 1))
-        return pulled if self.norm is None else self.norm.pull_back(pulled, seen)
+    def back(self, gradients: Tensors, copy: int, tokens: slice | Tensor, seen: Tensor) -> Tensor:
+        assert isinstance(tokens, slice)
+        pulled, (scale, made) = torch.empty_like(seen), self.kept.pop((copy, tokens.start))
+        along = torch.empty_like(scale)
+        for (own, heads, weight, _, columns), role in zip(self._roles(gradients), made, strict=True):
+            slope = columns[copy, tokens, heads]
+            along[:, own] = (slope * role).sum(-1)
+            scaled = slope / scale[:, own, None]
+            torch.bmm(scaled.transpose(0, 1), weight, out=pulled[:, own].transpose(0, 1))
+        if self.norm is not None and self.norm.divides:
+            pulled.addcmul_(self.norm.centred(seen), (along / (seen.shape[-1] * scale.square()))[..., None], value=-1)
+        return pulled
 
 
 class _Read(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, mask: Tensor, reader: _Reader, *written: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, mask: Tensor, reader: _Reader, *written: Tensor) -> Tensors:
         outputs = reader.outputs()
         for copy, tokens in reader.blocks(mask.shape[1]):
             reader.into(outputs, copy, tokens, reader.seen(mask, copy, tokens)[0])
@@ -212,43 +275,48 @@ class _Read(torch.autograd.Function):
         for copy, tokens in reader.blocks(mask.shape[1]):
             seen, more = reader.seen(mask, copy, tokens)
             pull = reader.back(gradients, copy, tokens, seen)
-            by_mask[copy, :, : reader.writers] += torch.bmm(pull, more.transpose(1, 2)).sum(0)
-            own = mask[copy, :, : reader.writers].T.expand(len(more), -1, -1)
-            left = stream.pulls[copy, tokens, : reader.writers]
-            stream.pulls[copy, tokens, : reader.writers] = torch.baddbmm(left, own, pull)
+            by_mask[copy] += torch.bmm(pull, more.transpose(1, 2)).sum(0)
+            own = mask[copy].T.expand(len(more), -1, -1)
+            if isinstance(tokens, slice):
+                stream.pulls[copy, tokens, : reader.rows].baddbmm_(own, pull)
+            else:
+                stream.pulls[copy, tokens, : reader.rows] += torch.bmm(own, pull)
         return by_mask, None, *[mask.new_zeros(())] * ctx.written
 
 
 class _WriteHeads(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, stream: SoftStream, index: int) -> Tensor:
-        graph, first = stream.graph, stream.graph.writers_before(index)
+    def forward(ctx: Any, values: Tensor, stream: SoftStream, index: int, heads: list[int]) -> Tensor:
+        ctx.stream, ctx.index, ctx.heads, ctx.all = stream, index, heads, values.shape
         change = values.unflatten(0, (stream.copies, -1)) - stream.base.fill.heads[index]
-        wrote = torch.bmm(change.flatten(0, 1).transpose(0, 1), stream.model.anatomy.out_weight(index))
+        change, weight = change.flatten(0, 1), stream.model.anatomy.out_weight(index)
+        if len(heads) < values.shape[1]:
+            change, weight = change[:, heads], weight[heads]
+        wrote = torch.bmm(change.transpose(0, 1), weight)
         norm = stream.wiring.layers[index].heads_norm
         if norm is not None:
             wrote = norm.gain * norm.centred(wrote)
-        rows = stream.more[:, :, first : first + graph.n_heads]
-        rows.copy_(wrote.unflatten(1, (stream.copies, -1)).permute(1, 2, 0, 3))
-        ctx.stream, ctx.index = stream, index
+        stream.more[:, :, stream.rows_of(index)] = wrote.unflatten(1, (stream.copies, -1)).permute(1, 2, 0, 3)
         return values.new_zeros(())
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-        stream, index = ctx.stream, ctx.index
-        first = stream.graph.writers_before(index)
-        pull = stream.pulls_of(slice(first, first + stream.graph.n_heads))
+        stream, index, heads = ctx.stream, ctx.index, ctx.heads
+        pull, weight = stream.pulls_of(stream.rows_of(index)), stream.model.anatomy.out_weight(index)
         norm = stream.wiring.layers[index].heads_norm
         if norm is not None:
             pull = norm.centred(norm.gain * pull)  # centring is its own transpose
-        weight = stream.model.anatomy.out_weight(index)
-        return torch.bmm(pull.transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1), None, None
+        if len(heads) == ctx.all[1]:
+            return torch.bmm(pull.transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1), None, None, None
+        found = pull.new_zeros(ctx.all)
+        found[:, heads] = torch.bmm(pull.transpose(0, 1), weight[heads].transpose(1, 2)).transpose(0, 1)
+        return found, None, None, None
 
 
 class _WriteMlp(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, output: Tensor, stream: SoftStream, index: int) -> Tensor:
-        row = stream.graph.writers_before(index + 1) - 1
+        row = stream.row[stream.mlp_writer(index)]
         stream.more[:, :, row] = output.unflatten(0, (stream.copies, -1)) - stream.base.fill.mlps[index]
         ctx.stream, ctx.row = stream, row
         return output.new_zeros(())

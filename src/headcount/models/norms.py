@@ -59,7 +59,7 @@ class NormParts:
         where the scale is `held`, without the last term. (Centring is its own transpose.)"""
         scale = self.scale(x)[..., None]
         pulled = self.centred(self.gain * gradient)
-        if not held:
+        if self.divides and not held:
             unit = self.centred(x) / scale
             pulled = pulled - unit * ((unit * pulled).sum(-1, keepdim=True) / x.shape[-1])
         return pulled / scale
