@@ -25,7 +25,7 @@ class Steps:
 
     def _step(self, examples: Examples, chosen: torch.Tensor) -> Callable[[], object]:
         training = SoftTopK(self.model, examples, self.request, hc.Learning(batch=len(self.pairs)), chosen)
-        theta = -torch.arange(1.0, len(chosen) + 1).log()[None].requires_grad_()
+        theta = (-torch.arange(1.0, len(chosen) + 1).log()[None]).requires_grad_()
         adam = torch.optim.Adam([theta])
         updates = iter(range(10**9))
         return lambda: training.update(theta, adam, next(updates), [0])
