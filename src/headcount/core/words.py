@@ -30,6 +30,7 @@ SplitBy = Literal["words", "templates"]
 """What train and test of a task do not share: its words alone, or its templates and all that fills them too."""
 GateBase = Literal["plus", "ones"]  # the gates in which heads are ablated by role: G+ of the same fit, or all ones
 GateForm = Literal["logit", "log-prob"]
+AttentionMethod = Literal["attribution", "learned"]  # how attention edges are scored, prompt by prompt
 RankingLoss = Literal["distance", "reach", "kl", "metric"]  # what a learned ranking is trained for
 GateGradient = Literal["expected", "relaxed"]
 BackwardRule = Literal["attnlrp", "relp", "gim"]  # other backward passes through the same forward
@@ -46,6 +47,7 @@ AIMS: tuple[Aim, ...] = get_args(Aim)
 POSITIONS: tuple[Positions, ...] = get_args(Positions)
 SPLITS_BY: tuple[SplitBy, ...] = get_args(SplitBy)
 READERS: tuple[Readers, ...] = get_args(Readers)
+ATTENTION_METHODS: tuple[AttentionMethod, ...] = get_args(AttentionMethod)
 GRIDS: tuple[Grid, ...] = get_args(Grid)
 
 

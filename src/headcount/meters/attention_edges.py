@@ -78,9 +78,7 @@ class AttentionEdgeMeter:
     def _readied(self, indices: list[int], batch: Batch) -> _Ready:
         fill = self.filler.terms(self.model, batch)
         scores = self.score(indices, batch, fill)
-        at = torch.arange(batch.length, device=self.model.device)
-        real = (at[None, :, None] >= at) & (at[:, None] <= batch.last[:, None, None])  # [pair, query, key]
-        flat = scores.masked_fill(~real[None, :, None, None], -torch.inf).flatten(2)
+        flat = scores.masked_fill(~real_edges(batch), -torch.inf).flatten(2)
         places = flat.argsort(dim=-1, descending=True, stable=True)
         counted = torch.arange(places.shape[-1], dtype=torch.int32, device=places.device).expand_as(places)
         ranks = torch.empty_like(places, dtype=torch.int32).scatter_(-1, places, counted).view(scores.shape)
@@ -99,6 +97,12 @@ class AttentionEdgeMeter:
         with visit_attention(self.model, visit):
             logits = self.model.last_logits(part.batch.clean, part.batch.spots, rows=part.batch.rows)
         return measure_all(logits, part.batch, OF_PAIRS, part.uncut)
+
+
+def real_edges(batch: Batch) -> Tensor:
+    """Where there is an attention edge, [pair, 1, 1, query, key]: to no later key, from no query behind the last."""
+    at = torch.arange(batch.length, device=batch.clean.device)
+    return ((at[None, :, None] >= at) & (at[:, None] <= batch.last[:, None, None]))[:, None, None]
 
 
 def edge_count(model: Model, length: int) -> int:

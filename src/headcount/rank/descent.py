@@ -3,6 +3,7 @@ gating and learned rankings share."""
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -14,12 +15,22 @@ from ..core.keys import digest, package_source
 from ..core.provenance import Facts, versions
 from ..models import Model
 from .checkpoint import Checkpoint, FitState
-from .method import Request
 
 SAVE_EVERY = 15.0  # seconds between checkpoints
 
 Update = Callable[[Tensor, torch.optim.Adam, int, list[int]], Tensor]
 """One step of θ by Adam: (θ [seed, …], Adam, number of the update, seeds that still move) -> their losses."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long a fit goes on, and who hears how it stands."""
+
+    updates: int
+    cost: int  # of an update, in prompts
+    advance: Callable[[int], None]  # told how many prompts have been run
+    note: Callable[[str], None] = lambda words: None
+    patience: int = 0  # updates after which seeds are looked at, and those that have settled stop; 0 for never
 
 
 def checkpoint_of(model: Model, facts: Facts, path: Path | str | None = None) -> Checkpoint:
@@ -29,38 +40,34 @@ def checkpoint_of(model: Model, facts: Facts, path: Path | str | None = None) ->
     return Checkpoint.at(Path(path) if path else cache_folder() / "fits" / f"{key}.safetensors", key)
 
 
-def descend(
-    checkpoint: Checkpoint, stage: str, start: Tensor, updates: int, update: Update, request: Request,
-    *, cost: int, patience: int = 0,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+def descend(checkpoint: Checkpoint, stage: str, start: Tensor, update: Update, plan: Plan) -> tuple[Tensor, Tensor]:
     """θ after some updates from `start`, and the losses on the way, [update, seed], not a number once a seed has
-    settled. `cost` is that of an update in prompts, for the progress bar; every `patience` updates seeds are looked at
-    and those that have settled stop."""
-    state = checkpoint.stages.get(stage) or FitState.fresh(start, updates)
+    settled."""
+    state = checkpoint.stages.get(stage) or FitState.fresh(start, plan.updates)
     theta = state.theta.clone().to(start.device).requires_grad_()
     adam = torch.optim.Adam([theta])
     state.restore(adam, theta)
     saved = time.monotonic()
-    request.advance(state.update * cost)
-    for number in range(state.update, updates):
+    plan.advance(state.update * plan.cost)
+    for number in range(state.update, plan.updates):
         active = [seed for seed in range(len(theta)) if not state.settled[seed]]
         if not active:
             break
         try:
-            state.losses[number, active] = update(theta, adam, number, active)
+            state.losses[number, active] = update(theta, adam, number, active).to(state.losses)
         except HeadcountError:
             checkpoint.save(stage, state)  # the last good numbers
             raise
         state.keep(adam, theta, number + 1)
-        if patience and (number + 1) % patience == 0:
+        if plan.patience and (number + 1) % plan.patience == 0:
             state.look()
         if time.monotonic() - saved > SAVE_EVERY:
             checkpoint.save(stage, state)
             saved = time.monotonic()
-        request.advance(cost)
+        plan.advance(plan.cost)
         mean = float(state.losses[number, active].mean())
-        request.note(f"{stage} {number + 1}/{updates}, loss {mean:.3f}")
-    request.advance((updates - state.update) * cost)
+        plan.note(f"{stage} {number + 1}/{plan.updates}, loss {mean:.3f}")
+    plan.advance((plan.updates - state.update) * plan.cost)
     state.settled[:] = True  # no more of its updates will be run
     checkpoint.save(stage, state)
     return state.theta, state.losses

@@ -21,7 +21,7 @@ from ..core.words import RankingLoss
 from ..meters.meter import Values
 from ..models import Model
 from ..tasks.examples import Example
-from .descent import checkpoint_of, descend
+from .descent import Plan, checkpoint_of, descend
 from .fit import Trained
 from .gate_fit import minibatch
 from .method import Request
@@ -72,10 +72,14 @@ class Examples:
         return torch.cat(found, dim=1).mean(1)
 
     def _short(self, metric: Tensor, whole: Tensor, loss: RankingLoss) -> Tensor:
-        short = (whole.to(metric) - metric) / self.gap
-        if loss == "distance":
-            return short.abs()
-        return short.clamp(min=0) if loss == "reach" else short
+        return shortfall((whole.to(metric) - metric) / self.gap, loss)
+
+
+def shortfall(short: Tensor, loss: RankingLoss) -> Tensor:
+    """A loss from how much of the whole model's metric is missing; `metric` wants less than nothing to be missing."""
+    if loss == "distance":
+        return short.abs()
+    return short.clamp(min=0) if loss == "reach" else short
 
 
 class Training(ABC):
@@ -102,7 +106,8 @@ class Training(ABC):
         prompts = [[example.facts() for example in batch] for batch in self.examples.batches]
         checkpoint = checkpoint_of(self.model, {"examples": prompts, **told, **more, **facts})
         cost = self.fit.forwards(count) // self.fit.updates
-        theta, _ = descend(checkpoint, self.name, start, self.fit.updates, self.update, request, cost=cost)
+        plan = Plan(self.fit.updates, cost, request.advance, request.note)
+        theta, _ = descend(checkpoint, self.name, start, self.update, plan)
         checkpoint.path.unlink(missing_ok=True)
         return theta
 

@@ -10,11 +10,12 @@ import numpy as np
 from ..core.errors import HeadcountError, require_draws, require_known, require_seed
 from ..core.progress import progress_bar
 from ..core.provenance import Facts, provenance
-from ..core.words import AIMS, GRIDS, ORDERS, POSITIONS, Mode, Positions, Readers, in_words
+from ..core.words import AIMS, GRIDS, ORDERS, POSITIONS, AttentionMethod, Mode, Positions, Readers, in_words
 from ..edit import Fill
 from ..meters import Advance, Meter
 from ..meters.metrics import require_metric
 from ..models import Model
+from ..rank.fit import Learning
 from ..tasks.examples import Task
 from .curve import MIB_SHARES, Curve
 from .mix import MIX_POINTS, choose_mix
@@ -55,6 +56,8 @@ def sweep(
     metric: str | None = None,
     positions: Positions = "all",
     readers: Readers = "kv-heads",
+    method: AttentionMethod = "attribution",
+    fit: Learning | None = None,
     prune: bool = False,
     draws: int = 20,
     seed: int = 0,
@@ -77,6 +80,8 @@ def sweep(
       round of points. 0 leaves the grid as it is.
     - `fill`, `positions`: what a removed unit carries, and where (see `edit/`); by default the counterfactual where a
       task has pairs, else zero. `mean` is that of the train split.
+    - `method`, `fit`: how attention edges are scored, which happens here: by `attribution`, or `learned` on each
+      prompt, as a `headcount.Learning` says.
     - `prune`: for edges, measure circuits without their dangling edges; with counterfactual fill it is the same.
     - `draws`: how many random orders.
     - `memory`: bytes that may be used beyond the model, for edges.
@@ -98,7 +103,7 @@ def sweep(
     metric = metric or task.metric
     require_metric(metric, task.test)
     swept = units_of(model, task, scores, units, readers)
-    asked = Asked(order, mode, fill, positions, metric, draws, seed, prune, memory)
+    asked = Asked(order, mode, fill, positions, metric, draws, seed, prune, memory, method, fit)
     chosen = Facts()
     if order == "best" and not isinstance(swept, AttentionEdges):
         coarse = unit_grid(swept.name, swept.total, None, MIX_POINTS, shares=False)
@@ -107,8 +112,10 @@ def sweep(
     masks: Order[Any] = swept.order(asked)
     grid = unit_grid(swept.name, swept.total, ks, points, shares=mode == "keep" and not asked.by_chance)
     named_ks = ks if ks is None or isinstance(ks, str) else list(ks)
-    arguments = {"keep": keep, "mask": mask, "ks": named_ks, "points": points, "threshold": threshold}
+    arguments: Facts = {"keep": keep, "mask": mask, "ks": named_ks, "points": points, "threshold": threshold}
     arguments |= {"precision": precision, "fill": fill, "positions": positions, "draws": masks.draws, "seed": seed}
+    if isinstance(swept, AttentionEdges) and method != "attribution":
+        arguments |= {"method": method, "fit": (fit or Learning()).facts()}
     if isinstance(swept, Edges):
         arguments |= {"readers": swept.readers, "prune": prune}
     facts: Facts = {"model": model.name, "task": task.name, "title": task.title, "order": order, "mode": mode}

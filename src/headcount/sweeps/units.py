@@ -4,14 +4,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.errors import HeadcountError
-from ..core.words import CHANCE_ORDERS, PLAIN_ORDERS, UNITS, Mode, Positions, Readers, Units, in_words
+from ..core.errors import HeadcountError, require_known
+from ..core.provenance import Facts
+from ..core.words import (
+    ATTENTION_METHODS,
+    CHANCE_ORDERS,
+    PLAIN_ORDERS,
+    UNITS,
+    Mode,
+    Positions,
+    Readers,
+    Units,
+    in_words,
+)
 from ..edit import Filler, head_name
 from ..edit.attention_fills import FilledTerms
 from ..edit.edge_fills import check_cut
@@ -20,6 +31,8 @@ from ..meters.attention_edges import edge_count
 from ..models import Model
 from ..models.wiring import find_graph
 from ..rank.attention_attribution import attention_attribution
+from ..rank.fit import Learning
+from ..rank.learned_attention import learned_attention
 from ..rank.scores import EdgeScores
 from ..tasks.batches import Batch
 from ..tasks.examples import Task, pairs_only
@@ -43,6 +56,9 @@ class Asked:
     seed: int
     prune: bool = False
     memory: int | None = None
+    method: str = "attribution"
+    """Of attention edges, which are scored where they are swept."""
+    fit: Learning | None = None
     mix: float | None = None
     """Share of the signed order in the order `best`."""
 
@@ -132,7 +148,7 @@ class Edges(PlacedUnits):
 
 @dataclass(frozen=True)
 class AttentionEdges:
-    """Of every prompt its own, in an order of its own: scored by attribution, and kept prompt by prompt."""
+    """Of every prompt its own, in an order of its own: scored by attribution or trained, and kept prompt by prompt."""
 
     model: Model
     longest: int
@@ -147,6 +163,7 @@ class AttentionEdges:
         if asked.mode != "keep":
             raise HeadcountError(f"Attention edges know the mode 'keep' alone; this is {asked.mode!r}.")
         check_cut(asked.fill, asked.positions, "Attention edges")
+        require_known(asked.method, ATTENTION_METHODS, "method for attention edges")
         if asked.order not in OWN_ORDERS:
             raise HeadcountError(f"Attention edges have no order {asked.order!r}. Known: {', '.join(OWN_ORDERS)}.")
         return OwnOrders(asked.draws if asked.by_chance else 1)
@@ -155,16 +172,22 @@ class AttentionEdges:
         return ()
 
     def method(self, asked: Asked) -> str:
-        return "chance" if asked.by_chance else "attribution"
+        return "chance" if asked.by_chance else asked.method
 
     def meter(self, task: Task, asked: Asked, advance: Advance) -> AttentionEdgeMeter:
         both = (task.split("test"), task.train)
         pairs, reference = (pairs_only(side, "A sweep over attention edges") for side in both)
 
+        def learned(batch: Batch, fill: FilledTerms, first: Tensor) -> Tensor:
+            facts: Facts = {"fill": asked.fill, "reference": task.fingerprint, "seed": asked.seed}
+            told: dict[str, Any] = {"fit": asked.fit or Learning(), "facts": facts, "advance": advance}
+            return learned_attention(self.model, batch, asked.metric, fill, first, **told)
+
         def score(indices: list[int], batch: Batch, fill: FilledTerms) -> Tensor:
             if not asked.by_chance:
-                found = attention_attribution(self.model, batch, asked.metric, fill)[None]
-                return found if asked.order == "signed" else found.abs()
+                found = attention_attribution(self.model, batch, asked.metric, fill)
+                found = found if asked.order == "signed" else found.abs()
+                return (learned(batch, fill, found) if asked.method == "learned" else found)[None]
             shape, draws = (self.model.n_layers, self.model.n_heads, batch.length, batch.length), range(asked.draws)
             rngs = [np.random.default_rng((asked.seed, draw, index)) for draw in draws for index in indices]
             random = np.stack([rng.random(shape, dtype=np.float32) for rng in rngs])

@@ -30,8 +30,8 @@ def nonsense(task: Task, seed: int = 0) -> Task:
     - `seed`: the same seed deals the same answers.
     """
     require_seed(seed)
-    train, test = (_dealt(task, side, random.Random(f"nonsense {number} {seed}"))
-                   for number, side in enumerate(task.sides))  # fmt: skip
+    rngs = (random.Random(f"nonsense {number} {seed}") for number in range(2))
+    train, test = (_dealt(task, side, rng) for side, rng in zip(task.sides, rngs, strict=True))
     return replace(task, name=f"{PREFIX}{task.name}", title=f"{task.title}, nonsense", train=train, test=test)
 
 

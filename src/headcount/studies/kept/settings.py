@@ -7,7 +7,18 @@ from pydantic import AfterValidator, Field
 
 from ...core.errors import HeadcountError
 from ...core.settings import Listed, check
-from ...core.words import ChanceOrder, Grid, Mode, PlainOrder, Positions, RankingLoss, Readers, ScoreOrder, Units
+from ...core.words import (
+    AttentionMethod,
+    ChanceOrder,
+    Grid,
+    Mode,
+    PlainOrder,
+    Positions,
+    RankingLoss,
+    Readers,
+    ScoreOrder,
+    Units,
+)
 from ...rank import METHODS
 from ...rank.fit import OWN_FITS, AnyFit, Learning
 from ...rank.method import require_units
@@ -141,6 +152,10 @@ class AttentionEdgesKept(Kept):
     units: Literal["attention-edges"] = "attention-edges"
     orders: Listed[PlainOrder | Literal["chance"]] = ("absolute", "signed", "chance")
     """Orders in which attention edges are kept, prompt by prompt; may be given again."""
+    method: AttentionMethod = "attribution"
+    """How they are scored, prompt by prompt; learned scores begin in the order of attribution."""
+    updates: Annotated[int, Field(ge=0)] = 0
+    """Of learned scores; 0 for as many as the method has by itself."""
 
     def check(self) -> None:
         from ...edit.edge_fills import check_cut

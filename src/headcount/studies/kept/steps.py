@@ -13,7 +13,7 @@ from ...meters import TOKENS_A_PASS
 from ...meters.memory import Sizes, head_bytes, plan_circuits, plan_scores, show_bytes
 from ...models import Model
 from ...rank import METHODS
-from ...rank.fit import fit_for
+from ...rank.fit import Learning, fit_for
 from ...rank.score import score
 from ...rank.scores import EdgeScores, HeadScores
 from ...rank.search import MASKS, search
@@ -26,7 +26,7 @@ from ...sweeps.units import units_of
 from ...tasks.examples import Task, pairs_only
 from ..kind import StudyKind
 from ..plan import Found, Job, ScoredCell, ScoredWork, Step, Subject, mean_length
-from .settings import EdgesKept, HeadsKept, Kept, ScoredKept
+from .settings import AttentionEdgesKept, EdgesKept, HeadsKept, Kept, ScoredKept
 
 SCORED = ("method", "fill", "steps", "seed", "positions", "readers")
 SWEPT = ("units", "points", "threshold", "precision", "draws", "seed", "fill", "positions", "readers", "prune")
@@ -114,6 +114,10 @@ def plan_once(
         runs = points_to_measure(units, ks, panel.points, order, panel.draws, mode) * len(task.test)
         runs += mix_runs(task) if order == "best" else 0
         settings, each = told(SWEPT, ks=ks, **{mode: order}), mean_length(task.test)
+        if isinstance(panel, AttentionEdgesKept) and panel.method == "learned" and order != "chance":
+            fit = Learning(updates=panel.updates) if panel.updates else Learning()
+            settings |= {"method": panel.method, "fit": fit.facts()}
+            runs += 2 * fit.updates * len(task.test)
         needs = (scoring,) if scoring is not None and order != "chance" else ()
         words = f"{label} · {order}{filled}"
         return subject.step(words, sweep_step, settings, runs, each, needs=needs, memory=sweep_bytes)
@@ -140,7 +144,10 @@ def search_step(job: Job, scores: HeadScores) -> Searched:
 
 
 def sweep_step(job: Job, scores: Scores | None = None) -> Curve:
-    return sweep(job.model, job.examples, scores, advance=job.paid(mean_length(job.examples.test)), **job.settings)
+    settings = dict(job.settings)
+    if "fit" in settings:
+        settings["fit"] = Learning(**settings["fit"])
+    return sweep(job.model, job.examples, scores, advance=job.paid(mean_length(job.examples.test)), **settings)
 
 
 def _memory(panel: Kept, model: Model, task: Task, memory: int | None) -> tuple[int, int, str]:
