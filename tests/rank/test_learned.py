@@ -118,6 +118,7 @@ def test_units_beyond_the_share_follow_in_the_order_of_attribution(model, task):
     first = hc.score(model, task, "attribution-ig")
     orders = [first.order(by) for by in ("absolute", "signed")]
     assert any(found.order("absolute")[3:] == order[3:] for order in orders)
+    assert len(set(found.values.ravel())) == 12, "no two scores fall together"
     assert any(set(found.order("absolute")[:3]) == set(order[:3]) for order in orders)
 
 

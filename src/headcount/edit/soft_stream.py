@@ -17,6 +17,7 @@ Only edges whose mask is not 0 count: writers that nobody reads have no row, and
 the base run.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -140,16 +141,16 @@ class SoftStream:
         return self.pulls[:, :, rows].flatten(0, 1)
 
 
-class _Reader:
+class _Reader(ABC):
     """Some readers that see the same writers through masks of their own."""
 
     def __init__(self, stream: SoftStream, base: Tensor, writers: int, tokens: Tensor | None = None) -> None:
         self.stream, self.base, self.tokens = stream, base, tokens
         self.rows = stream.rows_before[writers]
 
+    @abstractmethod
     def outputs(self) -> list[Tensor]:
         """Room for what they make of it."""
-        raise NotImplementedError
 
     def blocks(self, readers: int) -> Iterator[tuple[int, slice | Tensor]]:
         """(mask, some of the tokens), few enough for what the readers see there to be held at once."""
@@ -166,13 +167,13 @@ class _Reader:
         more = self.stream.more[copy, tokens, : self.rows]
         return torch.baddbmm(self.base[tokens][:, None], mask[copy].expand(len(more), -1, -1), more), more
 
+    @abstractmethod
     def into(self, outputs: list[Tensor], copy: int, tokens: slice | Tensor, seen: Tensor) -> None:
         """Put what they make of `seen` into the outputs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def back(self, gradients: Tensors, copy: int, tokens: slice | Tensor, seen: Tensor) -> Tensor:
         """dL/dx, [token, reader, d]."""
-        raise NotImplementedError
 
 
 class _Whole(_Reader):

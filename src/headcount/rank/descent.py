@@ -23,7 +23,7 @@ Update = Callable[[Tensor, torch.optim.Adam, int, list[int]], Tensor]
 
 
 @dataclass(frozen=True)
-class Plan:
+class Schedule:
     """How long a fit goes on, and who hears how it stands."""
 
     updates: int
@@ -40,16 +40,18 @@ def checkpoint_of(model: Model, facts: Facts, path: Path | str | None = None) ->
     return Checkpoint.at(Path(path) if path else cache_folder() / "fits" / f"{key}.safetensors", key)
 
 
-def descend(checkpoint: Checkpoint, stage: str, start: Tensor, update: Update, plan: Plan) -> tuple[Tensor, Tensor]:
+def descend(
+    checkpoint: Checkpoint, stage: str, start: Tensor, update: Update, schedule: Schedule
+) -> tuple[Tensor, Tensor]:
     """θ after some updates from `start`, and the losses on the way, [update, seed], not a number once a seed has
     settled."""
-    state = checkpoint.stages.get(stage) or FitState.fresh(start, plan.updates)
+    state = checkpoint.stages.get(stage) or FitState.fresh(start, schedule.updates)
     theta = state.theta.clone().to(start.device).requires_grad_()
     adam = torch.optim.Adam([theta])
     state.restore(adam, theta)
     saved = time.monotonic()
-    plan.advance(state.update * plan.cost)
-    for number in range(state.update, plan.updates):
+    schedule.advance(state.update * schedule.cost)
+    for number in range(state.update, schedule.updates):
         active = [seed for seed in range(len(theta)) if not state.settled[seed]]
         if not active:
             break
@@ -59,15 +61,15 @@ def descend(checkpoint: Checkpoint, stage: str, start: Tensor, update: Update, p
             checkpoint.save(stage, state)  # the last good numbers
             raise
         state.keep(adam, theta, number + 1)
-        if plan.patience and (number + 1) % plan.patience == 0:
+        if schedule.patience and (number + 1) % schedule.patience == 0:
             state.look()
         if time.monotonic() - saved > SAVE_EVERY:
             checkpoint.save(stage, state)
             saved = time.monotonic()
-        plan.advance(plan.cost)
+        schedule.advance(schedule.cost)
         mean = float(state.losses[number, active].mean())
-        plan.note(f"{stage} {number + 1}/{plan.updates}, loss {mean:.3f}")
-    plan.advance((plan.updates - state.update) * plan.cost)
+        schedule.note(f"{stage} {number + 1}/{schedule.updates}, loss {mean:.3f}")
+    schedule.advance((schedule.updates - state.update) * schedule.cost)
     state.settled[:] = True  # no more of its updates will be run
     checkpoint.save(stage, state)
     return state.theta, state.losses

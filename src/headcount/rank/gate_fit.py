@@ -25,7 +25,7 @@ from ..meters.metrics import log_prob_per_token
 from ..models import Model
 from ..tasks.batches import collate
 from ..tasks.examples import Example
-from .descent import Plan, checkpoint_of, descend
+from .descent import Schedule, checkpoint_of, descend
 from .fit import checked_fit
 from .method import Request
 
@@ -71,8 +71,8 @@ class Fitter:
         """θ after the stage, and the losses on the way, [update, seed], not a number once a seed has settled."""
         fit, groups = self.fit, self.objective.groups
         cost = fit.forwards(len(groups), 1) // fit.updates * len(groups[0])
-        plan = Plan(fit.updates, cost, self.request.advance, self.request.note, fit.patience)
-        return descend(self.checkpoint, stage.name, start, partial(self.update, stage), plan)
+        schedule = Schedule(fit.updates, cost, self.request.advance, self.request.note, fit.patience)
+        return descend(self.checkpoint, stage.name, start, partial(self.update, stage), schedule)
 
     def update(self, stage: Stage, theta: Tensor, adam: torch.optim.Adam, update: int, active: list[int]) -> Tensor:
         """One step of the active seeds; their losses, without the pull."""

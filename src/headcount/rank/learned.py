@@ -88,32 +88,22 @@ def ranking(model: Model, examples: Examples, request: Request, fit: Learning, f
     chosen = order[: max(round(fit.share * len(order)), 1)]
     others, start = order[len(chosen) :], -torch.arange(1.0, len(chosen) + 1).log().to(model.device)
     theta = SoftTopK(model, examples, request, fit, chosen).run(start.expand(fit.seeds, -1), {"order": order.tolist()})
-    found = torch.zeros(fit.seeds, examples.real.numel())
-    found[:, chosen] = theta - theta.amin(1, keepdim=True) + len(others)
-    found[:, others] = torch.arange(len(others), 0, -1.0) - 1
+    # What is not learned lies between 0 and 1, and what is learned above, so that neither loses its digits.
+    found = torch.zeros(fit.seeds, examples.real.numel(), dtype=torch.float64)
+    found[:, chosen] = (theta - theta.amin(1, keepdim=True)).double() + bool(len(others))
+    found[:, others] = torch.arange(len(others) - 1, -1, -1, dtype=torch.float64) / max(len(others), 1)
     return found.view(-1, *examples.real.shape)
 
 
-class SoftTopK(Training):
-    """θ are scores of some units, by their places; the others are never kept."""
+class SoftTopK(Training[Learning]):
+    """θ are scores of some units; the others are never kept."""
 
     name = "learned"
-
-    def __init__(self, model: Model, examples: Examples, request: Request, fit: Learning, chosen: Tensor) -> None:
-        super().__init__(model, examples, request, fit)
-        self.temperature, self.chosen = fit.temperature, chosen.to(model.device)
 
     def masks(self, theta: Tensor, update: int) -> Tensor:
         drawn = [random.Random(f"{self.request.seed + seed} {update}").random() for seed in range(len(theta))]
         budgets = torch.tensor([math.exp(share * math.log(theta.shape[1])) for share in drawn], device=theta.device)
-        shares = soft_top(theta, budgets, self.temperature)
-        return spread(shares, self.chosen, self.examples.real)
-
-
-def spread(shares: Tensor, places: Tensor, real: Tensor) -> Tensor:
-    """Masks [seed, …] with the shares of some units [seed, unit] at their places and 0 elsewhere."""
-    flat = shares.new_zeros(len(shares), real.numel())
-    return flat.index_copy(1, places, shares).view(-1, *real.shape)
+        return self.spread(soft_top(theta, budgets, self.fit.temperature))
 
 
 def _ranked(examples: Examples, first: Tensor, signed: bool) -> Tensor:

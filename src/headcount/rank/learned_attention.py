@@ -21,7 +21,7 @@ from ..meters.metrics import Reference, measure_all
 from ..models import Model
 from ..models.gates import mixed
 from ..tasks.batches import Batch
-from .descent import Plan, checkpoint_of, descend
+from .descent import Schedule, checkpoint_of, descend
 from .fit import Learning
 from .soft_top import soft_top
 from .training import shortfall
@@ -83,6 +83,6 @@ def learned_attention(
 
     more: Facts = {"metric": metric, "first": places[:, :64].tolist(), "fit": fit.facts(), "stage": "attention"}
     checkpoint = checkpoint_of(model, {**prompts, **facts, **more})
-    theta, _ = descend(checkpoint, "learned", start, update, Plan(fit.updates, 2 * len(batch), advance))
+    theta, _ = descend(checkpoint, "learned", start, update, Schedule(fit.updates, 2 * len(batch), advance))
     checkpoint.path.unlink(missing_ok=True)
     return theta.to(first).view_as(first)

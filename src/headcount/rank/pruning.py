@@ -18,13 +18,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..core.provenance import Facts
 from ..models import Model
 from ..tasks.examples import Pair
 from .fit import Pruning, fit_for
-from .learned import edge_examples, spread
+from .learned import edge_examples
 from .method import Request
-from .training import Examples, Training
+from .training import Training
 
 TEMPERATURE, STRETCH, LOWEST = 2 / 3, 1.2, -0.1
 SHIFT = TEMPERATURE * math.log(-LOWEST / (STRETCH + LOWEST))
@@ -46,30 +45,25 @@ def edge_pruning(model: Model, pairs: Sequence[Pair], request: Request) -> Tenso
     places = examples.real.flatten().nonzero()[:, 0]
     start = torch.full((fit.seeds, len(places) + 2), OPEN, device=model.device)
     start[:, -2:] = 0  # λ₁ and λ₂
-    nothing: Facts = {}
-    found = _HardConcrete(model, examples, request, fit, places).run(start, nothing)[:, :-2].mean(0)
+    found = _HardConcrete(model, examples, request, fit, places).run(start)[:, :-2].mean(0)
     return torch.zeros(examples.real.numel()).index_copy(0, places, found - found.min()).view(examples.real.shape)
 
 
-class _HardConcrete(Training):
+class _HardConcrete(Training[Pruning]):
     """θ are the gates' a, and the two multipliers behind them."""
 
     name = "edge-pruning"
-
-    def __init__(self, model: Model, examples: Examples, request: Request, fit: Pruning, places: Tensor) -> None:
-        super().__init__(model, examples, request, fit)
-        self.target, self.places = fit.target, places.to(model.device)
 
     def masks(self, theta: Tensor, update: int) -> Tensor:
         rng = torch.Generator().manual_seed((self.request.seed << 32) + update)
         drawn = torch.rand(theta[:, :-2].shape, generator=rng, dtype=torch.float64).clamp(1e-6, 1 - 1e-6)
         noise = drawn.logit().to(theta)
         gates = (STRETCH * ((noise + theta[:, :-2]) / TEMPERATURE).sigmoid() + LOWEST).clamp(0, 1)
-        return spread(gates, self.places, self.examples.real)
+        return self.spread(gates)
 
     def penalty(self, theta: Tensor, masks: Tensor, update: int) -> Tensor:
         closed = (SHIFT - theta[:, :-2]).sigmoid().mean(1)
-        more = closed - self.target * min((update + 1) / (RISING * self.fit.updates), 1)
+        more = closed - self.fit.target * min((update + 1) / (RISING * self.fit.updates), 1)
         climbing = theta[:, -2:] * (PAPER_UPDATES / self.fit.updates)
         climbing = 2 * climbing.detach() - climbing  # the same numbers, with the gradient turned round
         return climbing[:, 0] * more + climbing[:, 1] * more.square()

@@ -10,7 +10,7 @@ mask. The loss speaks of the metric, prompt by prompt, in units of what there is
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -21,10 +21,12 @@ from ..core.words import RankingLoss
 from ..meters.meter import Values
 from ..models import Model
 from ..tasks.examples import Example
-from .descent import Plan, checkpoint_of, descend
+from .descent import Schedule, checkpoint_of, descend
 from .fit import Trained
 from .gate_fit import minibatch
 from .method import Request
+
+F = TypeVar("F", bound=Trained)
 
 
 class GradedMeter(Protocol):
@@ -82,13 +84,14 @@ def shortfall(short: Tensor, loss: RankingLoss) -> Tensor:
     return short.clamp(min=0) if loss == "reach" else short
 
 
-class Training(ABC):
-    """Adam on numbers θ, [seed, …], that become masks on units."""
+class Training(ABC, Generic[F]):
+    """Adam on numbers θ, [seed, …], that become masks on some units, by their places; the others are never kept."""
 
     name: str
 
-    def __init__(self, model: Model, examples: Examples, request: Request, fit: Trained) -> None:
+    def __init__(self, model: Model, examples: Examples, request: Request, fit: F, places: Tensor) -> None:
         self.model, self.examples, self.request, self.fit = model, examples, request, fit
+        self.places = places.to(model.device)
 
     @abstractmethod
     def masks(self, theta: Tensor, update: int) -> Tensor:
@@ -98,16 +101,21 @@ class Training(ABC):
         """What is added to the loss of each seed."""
         return masks.new_zeros(len(masks))
 
-    def run(self, start: Tensor, facts: Facts) -> Tensor:
+    def spread(self, shares: Tensor) -> Tensor:
+        """Masks [seed, …] from the shares of the units, [seed, unit]."""
+        real = self.examples.real
+        return shares.new_zeros(len(shares), real.numel()).index_copy(1, self.places, shares).view(-1, *real.shape)
+
+    def run(self, start: Tensor, facts: Facts | None = None) -> Tensor:
         """θ after all updates. An interrupted run resumes."""
         request, count = self.request, sum(map(len, self.examples.batches))
         told = {"metric": request.metric, "fill": str(request.filler.fill), "positions": request.positions}
         more = {"seed": request.seed, "readers": request.readers, "fit": self.fit.facts(), "stage": self.name}
         prompts = [[example.facts() for example in batch] for batch in self.examples.batches]
-        checkpoint = checkpoint_of(self.model, {"examples": prompts, **told, **more, **facts})
+        checkpoint = checkpoint_of(self.model, {"examples": prompts, **told, **more, **(facts or {})})
         cost = self.fit.forwards(count) // self.fit.updates
-        plan = Plan(self.fit.updates, cost, request.advance, request.note)
-        theta, _ = descend(checkpoint, self.name, start, self.update, plan)
+        schedule = Schedule(self.fit.updates, cost, request.advance, request.note)
+        theta, _ = descend(checkpoint, self.name, start, self.update, schedule)
         checkpoint.path.unlink(missing_ok=True)
         return theta
 
