@@ -26,6 +26,7 @@ from ...sweeps.units import units_of
 from ...tasks.examples import Task, pairs_only
 from ..kind import StudyKind
 from ..plan import Found, Job, ScoredCell, ScoredWork, Step, Subject, mean_length
+from ..reading import reading_step
 from .settings import AttentionEdgesKept, EdgesKept, HeadsKept, Kept, ScoredKept
 
 SCORED = ("method", "fill", "steps", "seed", "positions", "readers")
@@ -61,7 +62,7 @@ class KeptWork(ScoredWork[Kept, Scores | None]):
         again = [curve for work in self.again for curve in work.gather(found).curves]
         names: dict[str, Any] = self.names
         searched = replace(found[self.searching], **names) if self.searching else None
-        return KeptCell(cell.panel, cell.scores, cell.curves, again, searched)
+        return KeptCell(cell.panel, cell.scores, cell.curves, cell.prompts, again, searched)
 
 
 def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memory: int | None) -> KeptWork:
@@ -128,7 +129,8 @@ def plan_once(
         more: dict[str, Any] = {"returns": Searched, "needs": (scoring,), "memory": score_bytes}
         searching = subject.step(f"{label} · search", search_step, settings, runs, mean_length(task.train), **more)
     names = {"model": model.name, "task": task.name}
-    return KeptWork(panel, names, task.title, scoring, tuple(map(swept, panel.orders)), note, searching=searching)
+    sweeps, reading = tuple(map(swept, panel.orders)), None if which else reading_step(subject, label, task.test)
+    return KeptWork(panel, names, task.title, scoring, sweeps, note, reading, searching=searching)
 
 
 def score_step(job: Job) -> Scores:
