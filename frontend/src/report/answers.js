@@ -55,8 +55,8 @@ export function Answers({ data, panel, model, k, setK }) {
       <tbody>${kept.slice(0, most).map((row) => html`<tr key=${row.number} onClick=${() => setOpen(open === row.number ? null : row.number)}>
         <td><button type="button" class="bare left" aria-expanded=${String(open === row.number)}>${row.text}</button></td><td>${row.right}</td>
         ${columns.map((order) => html`<td key=${order} class=${order !== "unmasked" && said(order, row.number) !== said("unmasked", row.number) ? "changed" : ""}>${said(order, row.number) || html`<i class="soft">nothing</i>`}
-          <div class="small soft">${number(gave(order, chosen, row.number), 2)}</div>
-          ${open === row.number && html`<div class="small">${answers.metrics.map((one) => html`<div key=${one}>${metricWords(one)} ${number(gave(order, one, row.number), 2)}</div>`)}</div>`}</td>`)}
+          <div class="small soft">${number(gave(order, chosen, row.number))}</div>
+          ${open === row.number && html`<div class="small">${answers.metrics.map((one) => html`<div key=${one}>${metricWords(one)} ${number(gave(order, one, row.number))}</div>`)}</div>`}</td>`)}
       </tr>`)}</tbody></table></div>
     ${kept.length > most && html`<button type="button" class="small" onClick=${() => setMost(most + 500)}>Show more</button>`}
   </section>`;

@@ -35,8 +35,8 @@
       <tbody>${K.slice(0,y).map(N=>_`<tr key=${N.number} onClick=${()=>x(w===N.number?null:N.number)}>
         <td><button type="button" class="bare left" aria-expanded=${String(w===N.number)}>${N.text}</button></td><td>${N.right}</td>
         ${k.map(L=>_`<td key=${L} class=${L!=="unmasked"&&E(L,N.number)!==E("unmasked",N.number)?"changed":""}>${E(L,N.number)||_`<i class="soft">nothing</i>`}
-          <div class="small soft">${D(S(L,M,N.number),2)}</div>
-          ${w===N.number&&_`<div class="small">${r.metrics.map(at=>_`<div key=${at}>${Q(at)} ${D(S(L,at,N.number),2)}</div>`)}</div>`}</td>`)}
+          <div class="small soft">${D(S(L,M,N.number))}</div>
+          ${w===N.number&&_`<div class="small">${r.metrics.map(at=>_`<div key=${at}>${Q(at)} ${D(S(L,at,N.number))}</div>`)}</div>`}</td>`)}
       </tr>`)}</tbody></table></div>
     ${K.length>y&&_`<button type="button" class="small" onClick=${()=>g(y+500)}>Show more</button>`}
   </section>`}function Gt(t=640){let[n,e]=C(null),[i,o]=C(t);return bt(()=>{if(!n)return;let r=new ResizeObserver(([s])=>o(Math.max(Math.round(s.contentRect.width),240)));return r.observe(n),()=>r.disconnect()},[n]),[e,i]}var mn=20,He=26,ia=t=>t.replaceAll(`
