@@ -113,7 +113,8 @@ def test_edges_are_ordered_by_the_round_in_which_they_are_dropped(readers):
     keep, order = ready.real.clone(), []
     for number in range(10):
         score, left = eap_at(model, ready, keep), [tuple(edge) for edge in keep.nonzero().tolist()]
-        least = sorted(left[::-1], key=lambda edge: float(score[edge].abs()))  # of equals, the last first
+        # Of equals, the last first.
+        least = sorted(left[::-1], key=lambda edge: float(score[edge].abs()))
         going = least if number == 9 else least[: max(len(left) // 2, 1)]
         order += going
         for edge in going:
