@@ -113,8 +113,7 @@ def test_edges_are_ordered_by_the_round_in_which_they_are_dropped(readers):
     keep, order = ready.real.clone(), []
     for number in range(10):
         score, left = eap_at(model, ready, keep), [tuple(edge) for edge in keep.nonzero().tolist()]
-        # Of equals, the last first.
-        least = sorted(left[::-1], key=lambda edge: float(score[edge].abs()))
+        least = sorted(left, key=lambda edge: (float(score[edge].abs()), -edge[0], -edge[1]))
         going = least if number == 9 else least[: max(len(left) // 2, 1)]
         order += going
         for edge in going:
