@@ -79,8 +79,12 @@ class ByHand:
         scores = self.edge_scores(model, task)
         ks = [0, 1, 3, 10, 30, 100, scores.size]
         told = {"units": "edges"}
-        curves = [self.curve(model, task, o, ks, scores.size, scores.top(200, o), **told) for o in ("absolute", "signed")]
-        return KeptCell(panel, scores, [*curves, self.curve(model, task, "chance", ks, scores.size, **told)], self.texts())
+        curves = [
+            self.curve(model, task, o, ks, scores.size, scores.top(200, o), **told) for o in ("absolute", "signed")
+        ]
+        return KeptCell(
+            panel, scores, [*curves, self.curve(model, task, "chance", ks, scores.size, **told)], self.texts()
+        )
 
     def attention_edges_kept(self, panel, model, task):
         total, texts = 400, self.texts(7)

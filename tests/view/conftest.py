@@ -75,5 +75,3 @@ def accessible():
         assert not serious, [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in serious]
 
     return check
-
-

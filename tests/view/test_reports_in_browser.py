@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from headcount.core.words import ROLES
 from headcount.edit import head_name
 from headcount.rank.roles import LABELS
-from headcount.core.words import ROLES
 from results_by_hand import HEADS, LAYERS, ByHand, write_by_hand
 
 KINDS = ("heads-kept", "edges-kept", "attention-edges-kept", "head-roles", "masked-heads")
@@ -256,7 +256,9 @@ def test_roles_are_those_of_most_fits_and_pale_where_fits_disagree(report, opene
     page.locator("#order button", has_text="interference").click()
     page.locator("#k").fill("3")
     mean = roles.aggregate("interference")
-    least = min(mean[tuple(map(int, cell.get_attribute("data-head").split(".")))] for cell in page.locator("#map .lit").all())
+    least = min(
+        mean[tuple(map(int, cell.get_attribute("data-head").split(".")))] for cell in page.locator("#map .lit").all()
+    )
     assert page.locator("#map .lit").count() == 3
     assert (mean > least).sum() < 3
 

@@ -25,13 +25,14 @@ def page(found: Found) -> Report:
         f"{_sentence(ratio['task'], ratio['words'])}." for ratio in found.summary["ratios"] if ratio["order"] in orders
     ]
     sentences += [f"{_sentence(search['task'], search['words'])}." for search in found.summary.get("searches", [])]
+    controls = [_control(entry) for entry in found.summary.get("controls", [])]
     warned = [f"{found.panels[c.panel].title}, {e['model']}: {e['warning']}" for e, c in beside if e["warning"]]
     return Report(
         kind=str(found.summary["kind"]),
         title=str(found.summary["title"]),
         sentences=sentences,
         warnings=list(dict.fromkeys(warned)),
-        caveats=_caveats(entries),
+        caveats=[*_caveats(entries), *controls],
         maps=list(_maps(found)),
         circuits=list(_circuits(found)),
     )
@@ -52,6 +53,15 @@ def _needed(entry: Facts, panel: PanelData, several: bool) -> str:
 
 def _sentence(task: str, words: str) -> str:
     return f"{task}: {words}"
+
+
+def _control(entry: Facts) -> str:
+    """What as many units explain where there is nothing to find."""
+    told = f"{entry['task']}, {entry['model']}, control {entry['control']}: {entry['k']:,} units"
+    if entry["explained"] is None:
+        return f"{told} explain no number."
+    low, high = entry["explained_low"], entry["explained_high"]
+    return f"{told} explain {entry['explained']:.2f} of the real effect, {low:.2f} to {high:.2f}."
 
 
 def _caveats(entries: list[Facts]) -> list[str]:
