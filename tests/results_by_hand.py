@@ -1,5 +1,5 @@
-"""Results of every kind of study with numbers made up from a seed, for tests of what is written and shown: no model runs,
-and no figure is drawn. With `planted`, every name and text that a user can choose holds markup."""
+"""Results of every kind of study with numbers made up from a seed, for tests of what is written and shown: no model
+runs, and no figure is drawn."""
 
 from dataclasses import replace
 
