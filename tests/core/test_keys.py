@@ -204,7 +204,7 @@ def test_without_the_cache_everything_is_computed_and_nothing_is_kept(folder, ru
     assert {path: path.stat().st_mtime_ns for path in own_cache.rglob("*")} == written
 
 
-LABELS = ("plain · ioi · attribution-ig", "plain · ioi · absolute")
+LABELS = ("plain · ioi · attribution-ig", "plain · ioi · absolute", "plain · ioi · prompts")
 
 
 def test_the_cache_is_listed_sized_and_cleaned(folder, run, headcount, own_cache):
@@ -231,7 +231,7 @@ def test_the_cache_is_listed_sized_and_cleaned(folder, run, headcount, own_cache
 
 def test_a_key_shows_all_that_its_step_depends_on(folder, run, headcount):
     run(folder)
-    scoring, sweep = sorted(Store().entries(), key=lambda entry: LABELS.index(entry.label))
+    scoring, sweep, _ = sorted(Store().entries(), key=lambda entry: LABELS.index(entry.label))
     code, shown, _ = headcount("cache", "show", scoring.key[:12])
     assert code == 0
     facts = json.loads(shown)

@@ -1,7 +1,6 @@
 """A real browser for the tests of pages: one for all of them, where a Chromium is found."""
 
-import os
-import shutil
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -9,24 +8,14 @@ FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
-WANTED = os.environ.get("HEADCOUNT_NEEDS_BROWSER")
-"""Set where the tests in a browser must not be left out."""
-
-
-def chromium():
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 @pytest.fixture(scope="session")
-def browser():
-    path = chromium()
-    if path is None and not WANTED:
-        pytest.skip("No Chromium here: the pages were not tried in a browser (apt-get install chromium).")
-    assert path is not None, "No Chromium was found, and HEADCOUNT_NEEDS_BROWSER asks for one."
+def browser(chromium):
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        opened = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
         yield opened
         opened.close()
 
@@ -58,8 +47,6 @@ def opened(browser):
 
 
 def _elsewhere(url, address):
-    from urllib.parse import urlsplit
-
     there, here = urlsplit(url), urlsplit(address)
     return there.scheme not in ("data", "blob", "about") and (there.scheme, there.netloc) != (here.scheme, here.netloc)
 

@@ -2,6 +2,7 @@
 import { html, useState } from "../parts/html.js";
 import { number } from "../parts/format.js";
 import { Picks, Saves } from "../parts/picks.js";
+import { Scroll } from "../parts/scroll.js";
 import { saveCsv } from "../parts/save.js";
 import { metricWords, nearestPlace, orderWords } from "./state.js";
 
@@ -50,14 +51,14 @@ export function Answers({ data, panel, model, k, setK }) {
     <div class="row controls"><label class="small">Search${" "}<input id="answers-filter" type="search" value=${filter} onInput=${(event) => setFilter(event.target.value)} /></label>
       <label class="small">Show${" "}<select id="answers-only" value=${only} onChange=${(event) => setOnly(event.target.value)}><option value="all">all</option><option value="changed">changed by the top heads</option><option value="lost">worse without the top heads</option></select></label>
       <span class="small soft">${kept.length} of ${rows.length} questions. A number: what ${metricWords(chosen)} gave the answer; click a question for all metrics.</span></div>
-    <div class="scroll tall" tabindex="0" role="region" aria-label="Table of answers"><table class="plain" id="answers">
+    <${Scroll} class="tall" label="Table of answers"><table class="plain" id="answers">
       <thead><tr><th scope="col">Question</th><th scope="col">Right</th>${columns.map((order) => html`<th scope="col" key=${order}>${words[order]}</th>`)}</tr></thead>
       <tbody>${kept.slice(0, most).map((row) => html`<tr key=${row.number} onClick=${() => setOpen(open === row.number ? null : row.number)}>
         <td><button type="button" class="bare left" aria-expanded=${String(open === row.number)}>${row.text}</button></td><td>${row.right}</td>
         ${columns.map((order) => html`<td key=${order} class=${order !== "unmasked" && said(order, row.number) !== said("unmasked", row.number) ? "changed" : ""}>${said(order, row.number) || html`<i class="soft">nothing</i>`}
           <div class="small soft">${number(gave(order, chosen, row.number))}</div>
           ${open === row.number && html`<div class="small">${answers.metrics.map((one) => html`<div key=${one}>${metricWords(one)} ${number(gave(order, one, row.number))}</div>`)}</div>`}</td>`)}
-      </tr>`)}</tbody></table></div>
+      </tr>`)}</tbody></table><//>
     ${kept.length > most && html`<button type="button" class="small" onClick=${() => setMost(most + 500)}>Show more</button>`}
   </section>`;
 }

@@ -3,6 +3,7 @@ import { html, useMemo, useState } from "../parts/html.js";
 import { Chart } from "../parts/chart.js";
 import { count, countOf, inWords, number } from "../parts/format.js";
 import { Picks, Saves } from "../parts/picks.js";
+import { Scroll } from "../parts/scroll.js";
 import { saveCsv, saveSvg } from "../parts/save.js";
 import { EXPLAINED, comesIn, metricWords, neededAt, orderWords, seriesOf } from "./state.js";
 
@@ -29,7 +30,7 @@ export function pointWords(curve, place, metric) {
 
 function NeededTable({ data, curves, threshold, hidden, onSwitch, metric }) {
   const explained = curves.some((curve) => curve.kind === "explained");
-  return html`<div class="scroll"><table class="plain needed">
+  return html`<${Scroll}><table class="plain needed">
     <caption class="visually-hidden">The lines of the chart, and the units that each needs</caption>
     <thead><tr><th scope="col">Line</th><th scope="col">Shown</th>${explained && html`<th scope="col" class="number">Needed</th><th scope="col" class="number">Interval</th>`}
       <th scope="col">Method</th><th scope="col">Fill</th></tr></thead>
@@ -45,7 +46,7 @@ function NeededTable({ data, curves, threshold, hidden, onSwitch, metric }) {
           <td class="number interval">${needed.value === null || !needed.exact ? "–" : `${end(needed.low)} to ${end(needed.high)}`}</td>`}
         <td>${curve.method}</td><td>${curve.fill}</td>
       </tr>`;
-    })}</tbody></table></div>`;
+    })}</tbody></table><//>`;
 }
 
 export function Curves({ data, panel, curves, threshold, setThreshold, k, onPick, small }) {

@@ -4,6 +4,7 @@ import { Chart } from "../parts/chart.js";
 import { MODEL_COLOURS } from "../parts/colours.js";
 import { count, inWords, number } from "../parts/format.js";
 import { Saves } from "../parts/picks.js";
+import { Scroll } from "../parts/scroll.js";
 import { saveCsv, saveSvg } from "../parts/save.js";
 import { ThemeSwitch } from "../parts/theme.js";
 import { Thumb } from "../parts/thumb.js";
@@ -52,9 +53,9 @@ function Beside({ data, chosen }) {
       xLabel=${`Number of ${inWords(first.units)}`} yLabel=${metricWords(first.shown)} label="Curves of both results" hint="Solid: the first result. Dashed: the second."
       threshold=${explained ? { level: threshold, set: (value) => setThreshold(Math.min(Math.max(Math.round(value * 100) / 100, 0.01), 1)), label: "Threshold", words: `${Math.round(threshold * 100)} %` } : null}
       say=${(one, place) => `${series[one].name} · k = ${series[one].xs[place]}: ${number(series[one].ys[place])}`} />
-    <div class="scroll"><table class="plain"><thead><tr><th scope="col">Line</th>${explained && html`<th scope="col" class="number">Needed at ${Math.round(threshold * 100)} %</th>`}</tr></thead>
+    <${Scroll}><table class="plain"><thead><tr><th scope="col">Line</th>${explained && html`<th scope="col" class="number">Needed at ${Math.round(threshold * 100)} %</th>`}</tr></thead>
       <tbody>${series.map((one) => html`<tr key=${one.id}><th scope="row"><svg class="swatch" viewBox="0 0 26 8" aria-hidden="true"><line x1="1" x2="25" y1="4" y2="4" stroke=${one.colour} stroke-width="2.5" stroke-dasharray=${one.dash || "none"} /></svg> ${one.name}</th>
-        ${explained && html`<td class="number">${neededAt(one.curve, threshold)?.value === null ? "never" : count(neededAt(one.curve, threshold).value)}</td>`}</tr>`)}</tbody></table></div>
+        ${explained && html`<td class="number">${neededAt(one.curve, threshold)?.value === null ? "never" : count(neededAt(one.curve, threshold).value)}</td>`}</tr>`)}</tbody></table><//>
     <div class="columns">${results.map((result, at) => html`<div key=${at}><h3>${result.title}</h3><p class="small soft">${result.path}</p><ul class="small">${result.sentences.map((sentence, own) => html`<li key=${own}>${sentence}</li>`)}</ul></div>`)}</div></section>`;
 }
 

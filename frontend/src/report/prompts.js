@@ -3,6 +3,7 @@ import { html, useMemo, useState } from "../parts/html.js";
 import { Chart } from "../parts/chart.js";
 import { inWords, number } from "../parts/format.js";
 import { Saves } from "../parts/picks.js";
+import { Scroll } from "../parts/scroll.js";
 import { saveCsv, saveSvg } from "../parts/save.js";
 import { byChance, colourOf, effects, metricWords, nearestPlace, orderWords, ORDERS } from "./state.js";
 
@@ -76,13 +77,13 @@ export function Prompts({ data, curve, k, prompt, setPrompt }) {
     <div class="row controls"><label class="small">Search${" "}<input id="prompt-filter" type="search" value=${filter} onInput=${(event) => setFilter(event.target.value)} /></label>
       <label class="small">Show${" "}<select id="prompt-only" value=${only} onChange=${(event) => setOnly(event.target.value)}><option value="all">all</option><option value="right">model says the answer</option><option value="wrong">model says something else</option></select></label>
       <span class="small soft">${kept.length} of ${rows.length}. Effect: ${what} with k = ${curve.ks[place]}, ${orderWords(curve.order)}.</span></div>
-    <div class="scroll tall" tabindex="0" role="region" aria-label="Table of prompts"><table class="plain" id="prompts">
+    <${Scroll} class="tall" label="Table of prompts"><table class="plain" id="prompts">
       <thead><tr>${columns.map((column) => html`<${Heading} key=${column} column=${column} sort=${sort} onSort=${setSort} />`)}</tr></thead>
       <tbody>${kept.slice(0, most).map((row) => html`<tr key=${row.number} class=${prompt === row.number - 1 ? "chosen" : ""} onClick=${() => setPrompt(row.number - 1)}>
         <td class="number"><button type="button" class="bare" aria-pressed=${String(prompt === row.number - 1)} aria-label=${`Prompt ${row.number}: show its own curve`}>${row.number}</button></td>
         <td>${row.text}</td>${pairs && html`<td>${row.counterfactual}</td>`}<td>${row.answer}</td>${wrongs && html`<td>${row.wrong}</td>`}
         <td title=${row.says.map(([text, chance]) => `${text} ${number(100 * chance)} %`).join("\n")}>${said(row.says)}</td>
-        ${row.effect !== null && html`<td class="number effect">${number(row.effect)}</td>`}</tr>`)}</tbody></table></div>
+        ${row.effect !== null && html`<td class="number effect">${number(row.effect)}</td>`}</tr>`)}</tbody></table><//>
     ${kept.length > most && html`<button type="button" class="small" onClick=${() => setMost(most + 500)}>Show more</button>`}
     ${curve.by_prompt && rows[prompt] && html`<${OwnCurve} data=${data} curve=${curve} prompt=${prompt} k=${k} />`}
   </section>`;

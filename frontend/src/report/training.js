@@ -5,6 +5,7 @@ import { MODEL_COLOURS, shareColour } from "../parts/colours.js";
 import { headName, number } from "../parts/format.js";
 import { HeadGrid } from "../parts/headgrid.js";
 import { Saves } from "../parts/picks.js";
+import { Scroll } from "../parts/scroll.js";
 import { saveCsv, saveSvg } from "../parts/save.js";
 
 const GROUPS = [
@@ -44,8 +45,8 @@ function OpenMap({ open }) {
       cell=${(layer, head) => ({ fill: shareColour((open[layer][head] / largest) ** 0.5, "var(--c2)"), label: `${percent(open[layer][head])} open`, mark: open[layer][head] === 0 ? "×" : "" })} />
       <p class="small soft">Full colour: ${percent(largest)}. ×: never open.</p></div>
     <div><h3>${headName(...chosen)}</h3><p>${percent(open[chosen[0]][chosen[1]])} of its causal edges are open.</p>
-      <div class="scroll"><table class="plain"><thead><tr><th scope="col">Layer</th><th scope="col" class="number">Open, mean of its heads</th></tr></thead>
-      <tbody>${open.map((row, layer) => html`<tr key=${layer}><th scope="row">${layer}</th><td class="number">${percent(mean(row))}</td></tr>`)}</tbody></table></div></div></div></section>`;
+      <${Scroll}><table class="plain"><thead><tr><th scope="col">Layer</th><th scope="col" class="number">Open, mean of its heads</th></tr></thead>
+      <tbody>${open.map((row, layer) => html`<tr key=${layer}><th scope="row">${layer}</th><td class="number">${percent(mean(row))}</td></tr>`)}</tbody></table><//></div></div></section>`;
 }
 
 export function Training({ training }) {
@@ -54,10 +55,10 @@ export function Training({ training }) {
     <section class="card" aria-labelledby="worth-title"><h2 id="worth-title">What it is worth</h2>
       <table class="plain"><tbody>${training.facts.map(([name, value]) => html`<tr key=${name}><th scope="row">${name}</th><td>${value}</td></tr>`)}</tbody></table></section>
     <section class="card" aria-labelledby="sources-title"><div class="row"><h2 id="sources-title" class="grow">What it costs, by source of text</h2><${Saves} csv=${() => saveCsv(training.sources, "sources")} /></div>
-      <div class="scroll"><table class="plain" id="sources"><thead><tr><th scope="col">Source</th><th scope="col" class="number">Dense loss</th><th scope="col" class="number">Loss</th><th scope="col" class="number">Cost</th><th scope="col" class="number">Sequences</th></tr></thead>
-      <tbody>${training.sources.map((one) => html`<tr key=${one.name}><th scope="row">${one.name}</th><td class="number">${number(one.dense_loss, 5)}</td><td class="number">${number(one.loss, 5)}</td><td class="number">${cost(one)}</td><td class="number">${one.sequences}</td></tr>`)}</tbody></table></div></section>
+      <${Scroll}><table class="plain" id="sources"><thead><tr><th scope="col">Source</th><th scope="col" class="number">Dense loss</th><th scope="col" class="number">Loss</th><th scope="col" class="number">Cost</th><th scope="col" class="number">Sequences</th></tr></thead>
+      <tbody>${training.sources.map((one) => html`<tr key=${one.name}><th scope="row">${one.name}</th><td class="number">${number(one.dense_loss, 5)}</td><td class="number">${number(one.loss, 5)}</td><td class="number">${cost(one)}</td><td class="number">${one.sequences}</td></tr>`)}</tbody></table><//></section>
     ${training.steps.length > 0 && GROUPS.map(([title, unit, columns]) => html`<${TrainingChart} key=${title} training=${training} title=${title} unit=${unit} columns=${columns} />`)}
     ${training.open_share && html`<${OpenMap} open=${training.open_share} />`}
-    <section class="card" aria-labelledby="recipe-title"><h2 id="recipe-title">Recipe</h2><div class="scroll"><table class="plain"><tbody>${Object.entries(training.recipe).map(([name, value]) => html`<tr key=${name}><th scope="row">${name}</th><td>${value}</td></tr>`)}</tbody></table></div></section>
+    <section class="card" aria-labelledby="recipe-title"><h2 id="recipe-title">Recipe</h2><${Scroll}><table class="plain"><tbody>${Object.entries(training.recipe).map(([name, value]) => html`<tr key=${name}><th scope="row">${name}</th><td>${value}</td></tr>`)}</tbody></table><//></section>
   </div>`;
 }
