@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ...models import Model
-    from ..server import Served
+    from ..server import Address, Served
     from .app import App
 
 
@@ -70,19 +70,18 @@ def play(
 def serve_switchboard(
     model: "Model",
     source: str,
+    address: "Address",
+    ready: Callable[[], None],
     *,
     results: str | Path | None,
     studies: str | Path,
-    port: int,
-    ready: Callable[[str], None],
 ) -> None:
-    """Answer until Ctrl-C; `ready` is told the address."""
-    from ..server import Address, guarded, serve
+    """Answer until Ctrl-C; `ready` is called before the first request is taken."""
+    from ..server import guarded, serve
 
-    address = Address.bound(port)
     app = _app(model, source, results, studies, {})
     try:
-        serve(guarded(app.routes(), address), address, lambda: ready(address.url))
+        serve(guarded(app.routes(), address), address, ready)
     finally:
         app.worker.stop()
 
