@@ -260,9 +260,9 @@ def test_while_a_model_writes_counterfactual_values_are_for_the_prompt_alone():
 
 def test_other_prompts_of_another_length_are_refused():
     model = tiny("gpt2")
-    with pytest.raises(hc.HeadcountError, match="The other prompts have 5 tokens, and prompts of 7 run"):
-        with hc.cut(model, [(0, 0)], "counterfactual", other=prompts(1, 5)):
-            model.logits(prompts(1, 7))
+    told = pytest.raises(hc.HeadcountError, match="The other prompts have 5 tokens, and prompts of 7 run")
+    with told, hc.cut(model, [(0, 0)], "counterfactual", other=prompts(1, 5)):
+        model.logits(prompts(1, 7))
 
 
 def test_heads_may_be_given_by_the_names_that_a_ranking_has():

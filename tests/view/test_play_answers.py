@@ -15,7 +15,12 @@ from headcount.view.play.state import Asked, State, as_answer, as_words, parse_h
 from headcount.view.play.writing import Writer
 
 FILLS = ("zero", "scale(0.3)", "counterfactual", "mean-global")
-CUTS = (("a0.h1",), ("a1.h0", "a1.h3"), ("a2.h2",), tuple(f"a{layer}.h{head}" for layer in range(3) for head in range(4)))
+CUTS = (
+    ("a0.h1",),
+    ("a1.h0", "a1.h3"),
+    ("a2.h2",),
+    tuple(f"a{layer}.h{head}" for layer in range(3) for head in range(4)),
+)
 PAIR = pairs(1)[0]
 REFERENCE = hc.Task("mean", "Mean", "logit_diff", tuple(pairs(4, seed=5)), ())
 
@@ -28,9 +33,7 @@ def state(**changes):
 def python_logits(model, asked, fill, positions):
     """The next token's logits by the public API alone."""
     ids, other = torch.tensor([asked.ids]), torch.tensor([asked.other])
-    with torch.no_grad(), hc.cut(
-        model, asked.heads, fill, positions=positions, other=other, reference=REFERENCE.train
-    ):
+    with torch.no_grad(), hc.cut(model, asked.heads, fill, positions=positions, other=other, reference=REFERENCE.train):
         return model.last_logits(ids, torch.tensor([len(asked.ids) - 1]))[0]
 
 
@@ -93,7 +96,9 @@ def test_a_layer_before_the_first_cut_does_not_run():
     model = tiny("llama-gqa")
     ids, ran = prompts(2, 6), []
     reading = Reading.of(model, ids)
-    hooks = [layer.mlp.register_forward_hook(lambda *_, n=n: ran.append(n)) for n, layer in enumerate(model.anatomy.layers)]
+    hooks = [
+        layer.mlp.register_forward_hook(lambda *_, n=n: ran.append(n)) for n, layer in enumerate(model.anatomy.layers)
+    ]
     with torch.no_grad(), resumed(model, reading, 2):
         assert torch.equal(model.last_logits(ids, last_of(ids)), reading.logits)
     assert ran == [2]
@@ -104,9 +109,7 @@ def test_a_layer_before_the_first_cut_does_not_run():
 def test_metrics_and_explained_effect_are_those_of_a_sweep():
     model, asked_pair = tiny("gpt2", torch.float64), PAIR
     answers, wrongs = list(asked_pair.answers), list(asked_pair.wrongs)
-    asked = Asked.of(
-        model, state(answers=answers, wrongs=wrongs, cut=["a0.h0", "a2.h3"], fill="counterfactual")
-    )
+    asked = Asked.of(model, state(answers=answers, wrongs=wrongs, cut=["a0.h0", "a2.h3"], fill="counterfactual"))
     said = Switchboard(model).answer(asked)
     filler = hc.edit.Filler.prepare(model, "counterfactual", examples=[asked_pair], reference=[asked_pair])
     keeps = torch.ones(3, 3, 4, dtype=torch.bool)
@@ -142,7 +145,9 @@ def test_a_look_shows_the_weights_and_what_the_head_writes_into_the_logits(famil
     task = hc.Task("one", "One", "logit_diff", (hc.Pair(asked.ids, asked.ids, (7,), (9,)),), ())
     scores = hc.score(model, task, "direct").values
     view = Looker(board).overview(Asked.of(model, state()))
-    torch.testing.assert_close(torch.tensor(view["writes"], dtype=torch.float64), torch.tensor(scores), atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        torch.tensor(view["writes"], dtype=torch.float64), torch.tensor(scores), atol=1e-6, rtol=0
+    )
     pushes = {push["id"]: push["whole"] for push in look["toward"]}
     assert pushes[7] - pushes[9] == pytest.approx(scores[1, 2], abs=1e-6)
     assert view["open"] is None
@@ -195,7 +200,12 @@ def test_a_pasted_list_of_heads_is_understood_however_it_is_written():
     model = tiny("gpt2")
     assert parse_heads(model, "a0.h1, (1, 2); 2.3 L0H2\na1.h2") == ["a0.h1", "a1.h2", "a2.h3", "a0.h2"]
     assert parse_heads(model, "[(0, 1), ['a2.h0']]") == ["a0.h1", "a2.h0"]
-    for text, words in (("a0.h9", "no head (0, 9)"), ("heads", "none of them"), (" ", "no heads"), ("12", "none of them")):
+    for text, words in (
+        ("a0.h9", "no head (0, 9)"),
+        ("heads", "none of them"),
+        (" ", "no heads"),
+        ("12", "none of them"),
+    ):
         with pytest.raises(hc.HeadcountError, match=".*") as error:
             parse_heads(model, text)
         assert words in str(error.value)

@@ -1,5 +1,6 @@
 """`headcount play`: the switchboard in the browser."""
 
+import sys
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,9 @@ from .app import app, load_model
 
 @app.command()
 def play(
-    model: Annotated[str, typer.Argument(help="A named model (smollm2, tiny, …), a local folder, or a hub id.")] = "tiny",
+    model: Annotated[
+        str, typer.Argument(help="A named model (smollm2, tiny, …), a local folder, or a hub id.")
+    ] = "tiny",
     results: Annotated[Path, typer.Option(help="Folder in which saved scores and roles are looked for.")] = Path(
         "headcount-results"
     ),
@@ -31,4 +34,8 @@ def play(
         if open_page:
             webbrowser.open(address.url)
 
-    serve_switchboard(loaded, model, address, ready, results=results, studies=studies)
+    try:
+        serve_switchboard(loaded, model, address, ready, results=results, studies=studies)
+    except KeyboardInterrupt:
+        print("headcount: stopped.", file=sys.stderr)
+        raise typer.Exit(130) from None

@@ -1,4 +1,4 @@
-"""A small web server for headcount's pages: on this machine alone, and for nobody who does not have the printed address.
+"""A small web server for headcount's pages: on this machine alone, and for those alone who have the printed address.
 
 - It listens on 127.0.0.1. The address that it prints holds a random token; a page finds it in its own address
   (`?token=…`) and sends it with every request (`X-Headcount-Token`). Scripts and styles (`/static/`) need none: they
@@ -40,6 +40,7 @@ HOST = "127.0.0.1"
 TOKEN_HEADER = "X-Headcount-Token"
 MAX_BYTES = 256 * 1024
 """Of a request: some hundred times what a page sends."""
+LONGEST_ERROR = 300
 NOTEBOOKS = "'self' http://localhost:* http://127.0.0.1:* vscode-webview:"
 """Who may show a page inside its own, where that is asked for."""
 
@@ -163,9 +164,14 @@ async def _told(request: Request, error: Exception) -> Response:
     """What went wrong, as one sentence."""
     if isinstance(error, HTTPException):
         return _sentence(request.url.path, error.status_code, error.detail)
+    return _sentence(request.url.path, 400 if isinstance(error, HeadcountError) else 500, in_words(error))
+
+
+def in_words(error: Exception) -> str:
+    """One sentence that is never long, whatever came."""
     if isinstance(error, HeadcountError):
-        return _sentence(request.url.path, 400, str(error))
-    return _sentence(request.url.path, 500, f"headcount has failed at this ({in_short(error)}), and goes on.")
+        return in_short(error, LONGEST_ERROR)
+    return f"headcount has failed at this ({in_short(error)}), and goes on."
 
 
 def guarded(routes: Sequence[BaseRoute], address: Address, *, framed: bool = False) -> ASGIApp:

@@ -1,4 +1,4 @@
-"""The switchboard: switch heads off by hand and watch what a model says. `headcount play`, or `hc.play` in a notebook."""
+"""The switchboard: heads are switched off by hand, and one watches what the model says. `headcount play`, `hc.play`."""
 
 from collections.abc import Callable
 from html import escape

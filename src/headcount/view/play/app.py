@@ -38,7 +38,7 @@ from ...models.gates import gates_of
 from ...tasks import TASKS
 from ...tasks import task as make_task
 from ...tasks.examples import Completion, Example
-from ..server import page
+from ..server import in_words, page
 from .board import Switchboard
 from .look import Looker
 from .python import snippet
@@ -199,9 +199,7 @@ class App:
     # -----------------------------------------------------------------------------------------------------------------
     # In the server's thread
 
-    async def _answer(
-        self, kind: str, shape: type[Asking], make: Callable[[Any], Any], request: Request
-    ) -> Response:
+    async def _answer(self, kind: str, shape: type[Asking], make: Callable[[Any], Any], request: Request) -> Response:
         asked = await _read(request, shape)
         events = self._submit(kind, asked, lambda say: iter([make(asked)]), urgent=True)[1]
         try:
@@ -221,16 +219,13 @@ class App:
                 async for event in events:
                     yield json.dumps({"id": asked.id, **event}) + "\n"
             except Exception as error:  # the response has begun: what is wrong is its last line
-                words = str(error) if isinstance(error, HeadcountError) else f"headcount failed ({in_short(error)})"
-                yield json.dumps({"id": asked.id, "error": words}) + "\n"
+                yield json.dumps({"id": asked.id, "error": in_words(error)}) + "\n"
             finally:
                 self.worker.drop(job)
 
         return StreamingResponse(lines(), media_type="application/x-ndjson")
 
-    def _submit(
-        self, kind: str, asked: Asking, work: Work, urgent: bool
-    ) -> tuple[Job, AsyncIterator[Event]]:
+    def _submit(self, kind: str, asked: Asking, work: Work, urgent: bool) -> tuple[Job, AsyncIterator[Event]]:
         """Hand a job to the worker; its events come back in this thread's loop."""
         loop, queue = asyncio.get_running_loop(), asyncio.Queue[Event | Exception | None]()
 
@@ -259,8 +254,4 @@ async def _read(request: Request, shape: type[Asking]) -> Any:
         raise HeadcountError(f"The request must be JSON: {in_short(error, 120)}.") from error
     if not isinstance(given, dict):
         raise HeadcountError(f"The request must be a JSON object; this is a {type(given).__name__}.")
-    try:
-        return shape(**given)
-    except HeadcountError as error:
-        raise HeadcountError(in_short(error, 300)) from error
-
+    return shape(**given)

@@ -230,4 +230,3 @@ def _filling_bytes(filling: Filling) -> int:
 
 def _run_bytes(run: CutRun) -> int:
     return run.logits.numel() * run.logits.element_size()
-

@@ -36,7 +36,8 @@ def snippet(model: Model, source: str, state: State, asked: Asked) -> str:
         "    logits = model.last_logits(ids, torch.tensor([ids.shape[1] - 1]))[0].double()",
         "probabilities = logits.softmax(-1)",
         f"for token in probabilities.topk({TOP}).indices.tolist():",
-        '    print(f"{probabilities[token]:.6f}", ' + ("token)" if model.tokenizer is None else "repr(model.decode([token])))"),
+        '    print(f"{probabilities[token]:.6f}", '
+        + ("token)" if model.tokenizer is None else "repr(model.decode([token])))"),
     ]
     if asked.answers:
         answers, wrongs = list(asked.answers), list(asked.wrongs)
@@ -50,7 +51,8 @@ def snippet(model: Model, source: str, state: State, asked: Asked) -> str:
             "",
             f"with torch.no_grad(), {cut}:",
             "    said = model.hf.generate(",
-            f"        input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens={asked.new_tokens}, do_sample=False",
+            "        input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False,",
+            f"        max_new_tokens={asked.new_tokens},",
             "    )[0, ids.shape[1] :].tolist()",
             "print(said)" if model.tokenizer is None else "print(model.decode(said))",
         ]

@@ -59,9 +59,7 @@ class Rankings:
 
     def sources(self) -> list[Source]:
         self.folders = dict(self._saved())
-        found: list[Source] = [
-            {"name": name, "kind": "saved", "about": "saved scores"} for name in self.folders
-        ]
+        found: list[Source] = [{"name": name, "kind": "saved", "about": "saved scores"} for name in self.folders]
         found += [{"name": name, "kind": "detector", "about": METHODS[name].summary} for name in DETECTORS]
         if self.model.tokenizer is not None:
             found += [

@@ -68,7 +68,7 @@ class Asked:
     def of(cls, model: Model, state: State) -> "Asked":
         if state.model not in ("", model.name):
             raise HeadcountError(
-                f"This switchboard is of {model.name}, and a state of {state.model[:60]!r} was asked for. Start another:"
+                f"This switchboard is of {model.name}, and a state of {state.model[:60]!r} was asked for. Start one of it:"
                 f" headcount play MODEL."
             )
         require_known(state.positions, POSITIONS, "positions")
@@ -89,7 +89,9 @@ class Asked:
 
     def _check_fill(self) -> None:
         if self.fill.kind not in FILLS:
-            raise HeadcountError(f"The switchboard knows the fills {', '.join(FILLS)}(eps); this is {str(self.fill)!r}.")
+            raise HeadcountError(
+                f"The switchboard knows the fills {', '.join(FILLS)}(eps); this is {str(self.fill)!r}."
+            )
         if self.fill.kind == "counterfactual" and len(self.other) != len(self.ids):
             came = f"it has {len(self.other)} tokens" if self.other else "there is none"
             raise HeadcountError(

@@ -1,6 +1,6 @@
 """What a model writes on, greedily and token by token, so that other work can come between two tokens.
 
-The same tokens as `model.hf.generate` gives inside `headcount.cut`: with `last` the heads are removed at the last prompt
+The same tokens as `model.hf.generate` gives inside `headcount.cut`: with `last` heads are removed at the last prompt
 token alone; the fill `counterfactual` is for the prompt alone, as the other prompt says nothing of what is written.
 """
 
