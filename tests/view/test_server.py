@@ -110,7 +110,7 @@ def test_a_page_may_run_its_own_script_and_reach_nothing_else(address):
     assert "frame-ancestors 'none'" in policy
     assert "unsafe" not in policy
     assert headers["x-content-type-options"] == "nosniff"
-    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["referrer-policy"] == "same-origin"
     assert "&lt;b&gt;title&lt;/b&gt;" in text
     assert "<b>" not in text
     with serving(framed=True) as framed:

@@ -143,7 +143,7 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 headers["Content-Security-Policy"] = policy
                 headers["X-Content-Type-Options"] = "nosniff"
-                headers["Referrer-Policy"] = "no-referrer"
+                headers["Referrer-Policy"] = "same-origin"  # with none at all, browsers hide the origin too
                 headers["Cache-Control"] = "no-store"
                 headers["Cross-Origin-Resource-Policy"] = "same-origin"
             await send(message)
@@ -178,7 +178,7 @@ def guarded(routes: Sequence[BaseRoute], address: Address, *, framed: bool = Fal
     """An application of these routes and of `/static/`, behind its guard."""
     handlers = {HTTPException: _told, HeadcountError: _told, Exception: _told}
     static = Mount("/static", StaticFiles(directory=STATIC, check_dir=False))
-    return Guard(Starlette(routes=[*routes, static], exception_handlers=handlers), address, framed)  # type: ignore[arg-type]
+    return Guard(Starlette(routes=[*routes, static], exception_handlers=handlers), address, framed)
 
 
 def page(title: str, script: str) -> Response:
@@ -186,7 +186,7 @@ def page(title: str, script: str) -> Response:
     return HTMLResponse(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<title>{escape(title)}</title>\n<link rel="stylesheet" href="/static/{script}.css">\n'
+        f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n<link rel="stylesheet" href="/static/{script}.css">\n'
         f'<script src="/static/{script}.js" defer></script>\n</head>\n<body>\n<div id="page"></div>\n'
         "<noscript>This page needs JavaScript.</noscript>\n</body>\n</html>\n"
     )

@@ -109,25 +109,25 @@ class Rankings:
 
     def _of_scores(self, name: str, scores: HeadScores) -> Ranking:
         orders = PLAIN_ORDERS if scores.signed else ("absolute",)
+        self._check(scores.values, name)
         made = []
         for order in orders:
-            heads = self._checked(scores.values, name) and scores.order(order)
+            heads = scores.order(order)
             values = [float(scores.values[head]) for head in heads]
             named = [head_name(head) for head in heads]
             made.append(Order(name=order, heads=named, values=values, high=min(20, len(heads))))
         return {"name": name, "about": f"{scores.method} of {scores.model} on {scores.task}", "orders": made}
 
     def _order(self, name: str, values: Floats, high: int) -> Order:
-        self._checked(values, name)
+        self._check(values, name)
         places = ranked(values.ravel(), "signed").tolist()
         heads = [head_name(divmod(place, self.model.n_heads)) for place in places]
         return {"name": name, "heads": heads, "values": values.ravel()[places].tolist(), "high": high}
 
-    def _checked(self, values: Floats, name: str) -> bool:
+    def _check(self, values: Floats, name: str) -> None:
         layers, heads = values.shape
         if (layers, heads) != (self.model.n_layers, self.model.n_heads):
             raise HeadcountError(
                 f"{name} is of {layers} layers of {heads} heads, and {self.model.name} has {self.model.n_layers} of"
                 f" {self.model.n_heads}. Choose scores of this model."
             )
-        return True

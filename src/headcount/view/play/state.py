@@ -68,7 +68,7 @@ class Asked:
     def of(cls, model: Model, state: State) -> "Asked":
         if state.model not in ("", model.name):
             raise HeadcountError(
-                f"This switchboard is of {model.name}, and a state of {state.model[:60]!r} was asked for. Start one of it:"
+                f"This switchboard is of {model.name}, and a state of {state.model[:60]!r} was asked for. Start it:"
                 f" headcount play MODEL."
             )
         require_known(state.positions, POSITIONS, "positions")
