@@ -15,15 +15,13 @@ function Pattern({ weights, label, chosen, onChoose }) {
     drawing.width = drawing.height = side * size;
     const style = getComputedStyle(drawing);
     const brush = drawing.getContext("2d");
-    brush.fillStyle = style.getPropertyValue("--pattern-back");
-    brush.fillRect(0, 0, side * size, side * size);
     brush.fillStyle = style.color;
     weights.forEach((row, query) => row.forEach((weight, key) => {
       brush.globalAlpha = Math.min(weight, 1) ** 0.6;
       brush.fillRect(key * side, query * side, side, side);
     }));
     brush.globalAlpha = 1;
-    brush.strokeStyle = style.getPropertyValue("--pattern-line");
+    brush.strokeStyle = style.outlineColor;
     brush.strokeRect(0.5, chosen * side + 0.5, side * size - 1, side - 1);
   });
   const pick = (event) => {

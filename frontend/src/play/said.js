@@ -14,9 +14,7 @@ function Share({ value, side }) {
 function Metric({ answer }) {
   if (!answer.metric) return html`<p class="small soft">With a right answer (and a wrong one) beside the prompt, its metric stands here.</p>`;
   const explained = answer.explained === null ? null : html` That is <strong id="explained" data-value=${answer.explained}>${number(100 * answer.explained)} %</strong> of what all heads together do.`;
-  return html`<div class="metric"><p>${METRICS[answer.metric]}:
-      <strong id="metric-whole" data-value=${answer.whole}>${number(answer.whole)}</strong> whole,
-      ${" "}<strong id="metric-cut" data-value=${answer.cut}>${number(answer.cut)}</strong> cut, <span data-value=${answer.none}>${number(answer.none)}</span> with every head cut.${explained}</p></div>`;
+  return html`<div class="metric"><p>${METRICS[answer.metric]}:${" "}<strong id="metric-whole" data-value=${answer.whole}>${number(answer.whole)}</strong> whole,${" "}<strong id="metric-cut" data-value=${answer.cut}>${number(answer.cut)}</strong> cut, <span data-value=${answer.none}>${number(answer.none)}</span> with every head cut.${explained}</p></div>`;
 }
 
 export function Said({ state, change, answer, written, busy, cancel }) {
