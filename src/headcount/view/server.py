@@ -59,6 +59,7 @@ class Address:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((HOST, port))
+            made.listen(128)  # who comes before the server has begun waits, and is not refused
         except (OSError, OverflowError) as error:
             made.close()
             raise HeadcountError(
@@ -218,7 +219,6 @@ class Served:
         self._server = _server(app)
         run = lambda: self._server.run(sockets=[address.bound_to])  # noqa: E731
         self._thread = threading.Thread(target=run, name="headcount server", daemon=True)
-        address.bound_to.listen(128)  # who comes before the thread has begun waits, and is not refused
         self._thread.start()
 
     def stop(self) -> None:
