@@ -187,7 +187,8 @@ def page(title: str, script: str) -> Response:
     return HTMLResponse(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n<link rel="stylesheet" href="/static/{script}.css">\n'
+        f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n'
+        f'<link rel="stylesheet" href="/static/{script}.css">\n'
         f'<script src="/static/{script}.js" defer></script>\n</head>\n<body>\n<div id="page"></div>\n'
         "<noscript>This page needs JavaScript.</noscript>\n</body>\n</html>\n"
     )
