@@ -107,7 +107,8 @@ def test_the_command_takes_fills_one_by_one(headcount, folder, tmp_path):
     code, out, err = headcount(*asked, "--fill", "zero", "--fill", "mean")
     assert code == 0, err
     steps = [line for line in out.splitlines() if " · ioi · " in line]
-    assert [words in line for words, line in zip(("zero", "zero", "mean", "mean"), steps, strict=True)] == [True] * 4
+    wanted = ("zero", "zero", "prompts", "mean", "mean")
+    assert [words in line for words, line in zip(wanted, steps, strict=True)] == [True] * 5
     code, _, err = headcount("run", "heads-kept", "--model", "nowhere", "--fill", "naught", "--out", tmp_path)
     assert code == 2
     assert "There is no fill 'naught'" in err
