@@ -84,8 +84,8 @@ class ScoredKept(Kept):
     """Units that are scored once for the task and then kept in the order of their scores."""
 
     method: str = ""
-    """Scoring method, see 'headcount methods': learned by default. `one-pass` is the integrated gradient between the two
-    prompts where there is one for these units and this fill, and the gradient elsewhere."""
+    """Scoring method, see 'headcount methods'; learned by default. `one-pass` is the integrated gradient between the
+    two prompts where there is one for these units and this fill, and the gradient elsewhere."""
     mode: Mode = "keep"
     """Whether the first units are kept or masked."""
     steps: Count = 5
