@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import torch
 from safetensors import safe_open
+from transformers import PreTrainedModel
 
 from ..core.errors import HeadcountError, in_short
 from .pretrained import require_finite, require_same
@@ -17,7 +18,7 @@ def has_adapter(folder: Path) -> bool:
     return (folder / ADAPTER).is_file()
 
 
-def merge_adapter(hf: Any, folder: Path) -> Any:
+def merge_adapter(hf: PreTrainedModel, folder: Path) -> PreTrainedModel:
     """The module with the adapter of a folder in its weights. peft itself takes what it finds: of a file whose names
     are others, or of which half is gone, the rest of the adapter would silently be that of before training, nothing."""
     from peft import PeftModel, get_peft_model_state_dict
@@ -38,4 +39,5 @@ def merge_adapter(hf: Any, folder: Path) -> Any:
     require_same(list(wanted), there, where)
     require_finite(wrapped, where)
     with torch.no_grad():
-        return wrapped.merge_and_unload()
+        merged: PreTrainedModel = wrapped.merge_and_unload()
+    return merged

@@ -93,7 +93,7 @@ def _from_pretrained(
     where = f"The model {quoted(source) if place is None else f'in {place}'}"
     neither = f"is neither a named model ({', '.join(NAMED)}) nor a local folder, and the hub did not deliver it"
     refusal = "" if place is not None else f"{where} {neither}. Check the spelling, the connection, or give a folder"
-    hf = load_pretrained(place or source, options, where, refusal)
+    hf: Any = load_pretrained(place or source, options, where, refusal)
     found, why = load_tokenizer(
         place or source, {**local, **{key: options[key] for key in ("revision", "token") if key in options}}
     )
