@@ -38,6 +38,7 @@ Regulariser = Literal["linear", "log", "log-heads"]
 TokenChoice = Literal["first", "last", "mean", "surprisal"]  # answer tokens at which heads are read
 
 UNITS: tuple[Units, ...] = get_args(Units)
+MODES: tuple[Mode, ...] = get_args(Mode)
 ROLES: tuple[Role, ...] = get_args(Role)
 PLAIN_ORDERS: tuple[PlainOrder, ...] = get_args(PlainOrder)
 SCORE_ORDERS: tuple[ScoreOrder, ...] = get_args(ScoreOrder)

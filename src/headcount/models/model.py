@@ -65,6 +65,17 @@ class Model:
             )
         return module
 
+    @property
+    def context(self) -> int | None:
+        """How many tokens the model takes, where it says so."""
+        limit: int | None = getattr(self.hf.config.get_text_config(), "max_position_embeddings", None)
+        return limit
+
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens the model knows."""
+        return int(self.hf.config.get_text_config().vocab_size)
+
     def logits(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """HF's own logits at every position, [batch, position, vocabulary]."""
         logits: Tensor = self.hf(input_ids=ids, attention_mask=attention_mask, use_cache=False).logits
@@ -148,6 +159,21 @@ class Model:
         while len(ids) > 1 and ids[-1] == end:
             ids.pop()
         return ids
+
+    def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
+        """Token ids of one prompt: text, or ids already. An error where the model cannot read them."""
+        ids = self.encode(prompt) if isinstance(prompt, str) else [int(token) for token in prompt]
+        if not ids:
+            raise HeadcountError("The prompt is empty; it must have at least one token.")
+        if wrong := [token for token in ids if not 0 <= token < self.vocabulary]:
+            raise HeadcountError(f"Token ids must lie between 0 and {self.vocabulary - 1}; {wrong[0]} does not.")
+        if self.context and len(ids) > self.context:
+            raise HeadcountError(f"The prompt has {len(ids)} tokens, but {self.name} takes {self.context} at most.")
+        return ids
+
+    def token_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Each token as text; without a tokenizer its number."""
+        return tuple(str(token) if self.tokenizer is None else self.decode([token]) for token in ids)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:

@@ -9,15 +9,13 @@ score is the mean attention weight from a token of the second copy at position i
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import torch
 from torch import Tensor
 
+from ..edit.attention import attention_weights
 from ..models import Model
-from ..models.attention import attending_by
-from ..models.gates import gates_of
 from ..tasks.examples import Example
 from .method import Request
 
@@ -30,11 +28,10 @@ def _attention_to(model: Model, examples: Sequence[Example], request: Request, b
     ids = repeated_tokens(model, len(examples), torch.Generator().manual_seed(request.seed))
     queries = torch.arange(ids.shape[1] - COPY_LENGTH, ids.shape[1])
     scores = []
-    with eager_attention(model):
-        for part in ids.split(max(request.max_tokens // ids.shape[1], 1)):
-            patterns = model.hf(input_ids=part, output_attentions=True, use_cache=False).attentions
-            scores.append(torch.stack([p[:, :, queries, queries - back].mean(-1).cpu() for p in patterns], dim=1))
-            request.advance(len(part))
+    for part in ids.split(max(request.max_tokens // ids.shape[1], 1)):
+        patterns = attention_weights(model, part)
+        scores.append(torch.stack([p[:, :, queries, queries - back].mean(-1).cpu() for p in patterns], dim=1))
+        request.advance(len(part))
     return torch.cat(scores).double()
 
 
@@ -51,9 +48,3 @@ def repeated_tokens(model: Model, rows: int, generator: torch.Generator) -> Tens
     front = model.encode("a")[:1] if model.tokenizer is not None else []
     start = torch.tensor([i for i in front if i in special], dtype=torch.long).expand(rows, -1)
     return torch.cat([start, copy, copy], dim=1).to(model.device)
-
-
-def eager_attention(model: Model) -> AbstractContextManager[None]:
-    """The attention implementation that shows its weights, for as long as the block lasts. A sparse model's own does,
-    and with another one its gates would be open."""
-    return nullcontext() if gates_of(model) else attending_by(model, "eager")

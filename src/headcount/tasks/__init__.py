@@ -77,10 +77,8 @@ def task(name: str | Path, model: "Model", *, n: int = 200, seed: int = 0, split
     if n < 2:
         raise HeadcountError(f"A task needs at least 2 examples, one to score on and one to measure on; n is {n}.")
     require_seed(seed)
-    limit, start = context_of(model), _start_token(model)
-    tokens = Tokens(model.encode, model.hf.config.get_text_config().vocab_size, limit, start)
-    made = _made(str(name), tokens, n, seed, split)
-    longest = max(len(example.ids) for side in made.sides for example in side)
+    made = _made(str(name), tokens_of(model), n, seed, split)
+    longest, limit = max(len(example.ids) for side in made.sides for example in side), model.context
     if limit and longest > limit:
         raise HeadcountError(
             f"The task {made.name!r} has a prompt of {longest} tokens, but {model.name} takes {limit} at most."
@@ -128,10 +126,9 @@ def _splits_templates(name: str) -> bool:
     return name in TASKS and hasattr(TASKS[name].made(), "by_templates")
 
 
-def context_of(model: "Model") -> int | None:
-    """How many tokens the model takes, where it says so."""
-    limit: int | None = getattr(model.hf.config.get_text_config(), "max_position_embeddings", None)
-    return limit
+def tokens_of(model: "Model") -> Tokens:
+    """What tasks ask a model's tokenizer."""
+    return Tokens(model.encode, model.vocabulary, model.context, _start_token(model))
 
 
 def _start_token(model: "Model") -> int | None:
