@@ -30,11 +30,12 @@ def draw_scores(scores: "Sequence[HeadScores]", title: str = "") -> Figure:
     heads, layers = max(shape[1] for shape in shapes), max(shape[0] for shape in shapes)
     square = max(min(max(WIDEST / max(heads, layers), SMALLEST), LARGEST), LEAST / max(heads, layers))
     width, height = max(heads * square, LEAST) + 1.15, max(layers * square, 0.8) + 0.9
+    names = ["\n".join(wrap(name, int((width - 0.55) * 12))) for name in names_of(scores)]
+    height += 0.16 * max(name.count("\n") for name in names)
     figure = Figure(figsize=(columns * width + 0.1, rows * height + 0.5), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).flat
-    names = names_of(scores)
     for ax, entry, name in zip(axes, scores, names, strict=False):
-        _draw_map(ax, entry, name, width)
+        _draw_map(ax, entry, name)
     for ax in list(axes)[len(scores) :]:
         ax.remove()
     letters = int(figure.get_figwidth() * 15)
@@ -52,7 +53,7 @@ def names_of(scores: "Sequence[HeadScores]") -> list[str]:
     return [" · ".join(filter(None, (getattr(entry, part) for part in parts))) for entry in scores]
 
 
-def _draw_map(ax: Axes, scores: "HeadScores", name: str, width: float) -> None:
+def _draw_map(ax: Axes, scores: "HeadScores", name: str) -> None:
     values = scores.values
     most = float(np.abs(values).max()) or 1.0
     low = -most if scores.signed else min(float(values.min()), 0.0)
@@ -64,4 +65,4 @@ def _draw_map(ax: Axes, scores: "HeadScores", name: str, width: float) -> None:
         ax.text(head, layer, str(rank), ha="center", va="center", fontsize=5.5, color="white" if dark else "black")
     number_heads(ax)
     ax.set(xlabel="Head", ylabel="Layer")
-    ax.set_title("\n".join(wrap(name, int((width - 0.55) * 12))), loc="left", fontsize=9)
+    ax.set_title(name, loc="left", fontsize=9)
