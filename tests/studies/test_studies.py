@@ -28,8 +28,8 @@ def result(folder, shared_cache, tmp_path):
 def test_the_output_folder(result, tmp_path):
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {
-        "curves.csv", "scores.csv", "scores", "summary.json", "study.toml", "provenance.json",
-        "figure.png", "figure.svg", "figure.pdf",
+        "curves.csv", "curves", "scores.csv", "scores", "summary.json", "study.toml", "provenance.json",
+        "figure.png", "figure.svg", "figure.pdf", "heads.png", "heads.svg", "heads.pdf",
     }  # fmt: skip
 
 

@@ -1,12 +1,12 @@
 """The Typer application that the commands hang on, and what several of them share."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from .. import __version__
 from ..core.progress import waiting
-from ..core.words import SPLITS_BY
+from ..core.words import SPLITS_BY, DtypeName
 
 if TYPE_CHECKING:
     from ..models import Model
@@ -27,6 +27,17 @@ run_app = _group("run", "Run a study and draw its figure: one of these, or a TOM
 SplitOption = Annotated[
     str, typer.Option(metavar="|".join(SPLITS_BY), help="What train and test do not share, of built-in pairs.")
 ]
+DeviceOption = Annotated[
+    str | None, typer.Option(help="Where the model runs: cpu, cuda, mps; the best one by default.")
+]
+DtypeOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="|".join(filter(None, get_args(DtypeName))),
+        help="Precision of the weights: float32 on the CPU, elsewhere the checkpoint's own by default.",
+    ),
+]
+RevisionOption = Annotated[str | None, typer.Option(help="Of a model on the hub: a branch, tag or commit.")]
 ModelArgument = Annotated[str, typer.Argument(help="A named model (smollm2, tiny, …), a local folder, or a hub id.")]
 
 
@@ -45,8 +56,8 @@ def headcount(
     """How many attention heads does a behaviour need, and which ones?"""
 
 
-def load_model(name: str) -> "Model":
+def load_model(name: str, device: str | None = None, dtype: str | None = None, revision: str | None = None) -> "Model":
     with waiting(f"loading {name}"):
         from ..models import load
 
-        return load(name)
+        return load(name, device=device, dtype=dtype, **({"revision": revision} if revision else {}))

@@ -15,7 +15,7 @@ from ..studies.study import study_schema
 from ..tasks import known_tasks
 from ..tasks import task as make_task
 from ..view.tables import print_table
-from .app import SplitOption, app, comet_app, load_model, tasks_app
+from .app import DeviceOption, DtypeOption, RevisionOption, SplitOption, app, comet_app, load_model, tasks_app
 
 MODEL_HELP = "Whose tokenizer makes the prompts, and whose answers are shown."
 PYTHON_HELP = "The Python to make it with: 3.10, 3.11 or 3.12. By default headcount's own."
@@ -43,13 +43,16 @@ def show_task(
     n: Annotated[int, typer.Option("-n", help="How many examples.")] = 3,
     seed: Annotated[int, typer.Option(help="Of the examples.")] = 0,
     split: SplitOption = "words",
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
+    revision: RevisionOption = None,
 ) -> None:
     """Print examples of a task with the model's own answer probabilities."""
     from ..tasks.show import describe_examples
 
     if n < 1:
         raise HeadcountError(f"-n must be at least 1; this is {n}.")
-    loaded = load_model(model)
+    loaded = load_model(model, device, dtype, revision)
     made = make_task(task, loaded, n=max(2 * n, 2), seed=seed, split=cast(SplitBy, split))
     for block in describe_examples(loaded, made.test[:n]):
         print(block, end="\n\n")

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from ..core.files import write_file
 from ..core.provenance import Facts, versions
 from ..core.saving import csv_text
 from ..sweeps import Curve
+from ..sweeps.guessing import guessing
 from .kind import Cell, Summary
 from .study import Study
 
@@ -52,8 +53,13 @@ def _save_curves(folder: Path, curves: Sequence[Curve]) -> list[str]:
 
 def summary_of(schema: type[S], study: Study, **more: object) -> S:
     """What every summary begins with, and what this kind says beyond it; an error where that is not its type."""
-    facts = {"version": SUMMARY_VERSION, "kind": study.kind.name, "title": study.title, **more}
+    facts = {"version": SUMMARY_VERSION, "kind": study.kind.name, "title": study.title, "warnings": [], **more}
     return TypeAdapter(schema).validate_python(facts, extra="forbid")
+
+
+def cannot_do(curves: Iterable[Curve]) -> list[str]:
+    """What to say of models that only guess."""
+    return list(dict.fromkeys(words for curve in curves if (words := guessing(curve)) is not None))
 
 
 def facts_of(thing: object, *names: str) -> Facts:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self
 from pydantic import AfterValidator, Field
 
 from ..core.settings import Listed, Settings, check
-from ..core.words import SplitBy
+from ..core.words import DtypeName, SplitBy
 
 if TYPE_CHECKING:
     from ..models import Model
@@ -18,6 +18,14 @@ Texts = Annotated[Listed[str], AfterValidator(check(bool, "must be a list of tex
 
 Table = dict[str, Any]
 """Keys and values of a panel, as a TOML has them."""
+
+
+LOADING = ("device", "dtype", "revision")
+
+
+def loading_of(panel: Table) -> dict[str, str]:
+    """What `headcount.load` is told beside the name, of the facts of a panel."""
+    return {key: panel[key] for key in LOADING if panel.get(key)}
 
 
 class Fingerprinted(Protocol):
@@ -50,6 +58,12 @@ class Panel(Settings):
     """Examples, in all splits together."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Of the examples and of everything random."""
+    device: str = ""
+    """Where models run: cpu, cuda, mps; the best one by default."""
+    dtype: DtypeName = ""
+    """Precision of the weights: float32 on the CPU, elsewhere the checkpoint's own by default."""
+    revision: str = ""
+    """Of models on the hub: a branch, tag or commit."""
     split: SplitBy = "words"
     """What train and test do not share: words of answers, or, of built-in pairs, templates and all that fills them."""
 
@@ -61,6 +75,10 @@ class Panel(Settings):
     def apart(cls, tables: Sequence[Table]) -> list[Table]:
         """The tables of a study's panels; one that asks several questions becomes a panel for each."""
         return list(tables)
+
+    def loading(self) -> dict[str, str]:
+        """How its models are to be loaded, where that was said."""
+        return loading_of(self.facts())
 
     def check(self) -> None:
         """Say what can be known to be wrong before a model is loaded."""
