@@ -38,6 +38,9 @@ DtypeOption = Annotated[
     ),
 ]
 RevisionOption = Annotated[str | None, typer.Option(help="Of a model on the hub: a branch, tag or commit.")]
+AllowCode = Annotated[
+    bool, typer.Option("--allow-code", help="Let a task file of lm-eval run the Python code that it names.")
+]
 ModelArgument = Annotated[str, typer.Argument(help="A named model (smollm2, tiny, …), a local folder, or a hub id.")]
 
 
@@ -54,6 +57,14 @@ def headcount(
     ] = False,
 ) -> None:
     """How many attention heads does a behaviour need, and which ones?"""
+
+
+def trust(code: bool) -> None:
+    """For the rest of the command."""
+    if code:
+        from ..tasks.task_code import allow_code
+
+        allow_code()
 
 
 def load_model(name: str, device: str | None = None, dtype: str | None = None, revision: str | None = None) -> "Model":

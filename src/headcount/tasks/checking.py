@@ -192,8 +192,8 @@ def start_warning(model: Model, examples: Sequence[Example], most: int = 16) -> 
         return ""
     token = model.token_texts([start])[0]
     return (
-        f"the tokenizer puts no {token} in front, and with it the model predicts these prompts better by {gain:.1f} nats"
-        f" a token: it was trained with {token}. Load it with bos=True (--bos)."
+        f"the tokenizer puts no {token} in front, and with it the model predicts these prompts better by {gain:.1f}"
+        f" nats a token: it was trained with {token}. Load it with bos=True (--bos)."
     )
 
 
