@@ -34,7 +34,7 @@ def test_panels_may_have_fills_of_their_own(tmp_path):
     path = tmp_path / "my.toml"
     path.write_text('[[panel]]\ntask = "ioi"\nfill = ["zero", "mean"]\n[[panel]]\ntask = "docstring"\n')
     found = [(panel.task, panel.fill) for panel in read_study(path).panels]
-    assert found == [("ioi", "zero"), ("docstring", "counterfactual"), ("ioi", "mean")]
+    assert found == [("ioi", "zero"), ("docstring", ""), ("ioi", "mean")]
     assert [panel.method for panel in read_study(path).panels] == ["attribution", "attribution-ig", "attribution"]
 
 

@@ -243,7 +243,7 @@ def test_wrong_names_are_found_before_anything_runs(folder, own_cache, tmp_path)
 @pytest.mark.parametrize(
     ("settings", "method"),
     [
-        ({}, "attribution-ig"),
+        ({"fill": "counterfactual"}, "attribution-ig"),
         ({"fill": "zero"}, "attribution"),
         ({"method": "patching"}, "patching"),
         ({"units": "edges", "fill": "zero"}, "eap-ig"),

@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
 
-def _group(name: str, help: str) -> typer.Typer:
-    made = typer.Typer(help=help, no_args_is_help=True)
+def _group(name: str, help: str, bare: bool = False) -> typer.Typer:
+    """Commands of one kind; `bare` where the name alone is one too."""
+    made = typer.Typer(help=help, no_args_is_help=not bare)
     app.add_typer(made, name=name)
     return made
 
 
 comet_app = _group("comet", "COMET, which compares answers, in an environment of its own.")
-tasks_app = _group("tasks", "List tasks and look at their examples.")
+tasks_app = _group("tasks", "List tasks, look at their examples, check your own.", bare=True)
 cache_app = _group("cache", "Finished steps, which later runs find again.")
 run_app = _group("run", "Run a study and draw its figure: one of these, or a TOML file of your own.")
 SplitOption = Annotated[
@@ -67,8 +68,14 @@ def trust(code: bool) -> None:
         allow_code()
 
 
-def load_model(name: str, device: str | None = None, dtype: str | None = None, revision: str | None = None) -> "Model":
+def load_model(
+    name: str,
+    device: str | None = None,
+    dtype: str | None = None,
+    revision: str | None = None,
+    bos: bool = False,
+) -> "Model":
     with waiting(f"loading {name}"):
         from ..models import load
 
-        return load(name, device=device, dtype=dtype, **({"revision": revision} if revision else {}))
+        return load(name, device=device, dtype=dtype, bos=bos, **({"revision": revision} if revision else {}))

@@ -42,6 +42,13 @@ def methods() -> None:
     print("mean:A,B is a method too: the mean of the ranks of two methods or more of the same units.")
 
 
+@tasks_app.callback(invoke_without_command=True)
+def tasks(context: typer.Context) -> None:
+    """List tasks, look at their examples, check your own."""
+    if context.invoked_subcommand is None:
+        list_tasks()
+
+
 @tasks_app.command("list")
 def list_tasks() -> None:
     """List the built-in tasks."""

@@ -15,6 +15,7 @@ from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 from ..core.errors import HeadcountError
 from ..core.keys import digest
 from ..core.provenance import Facts
+from .adapters import live_adapters
 from .anatomy import Anatomy
 from .stand_in import stand_in
 from .weights_hash import HashOfWeights
@@ -35,6 +36,8 @@ class Model:
     anatomy: Anatomy
     no_tokenizer: str = ""
     """Why there is none, where one was looked for."""
+    bos: bool = False
+    """Whether prompts begin with the beginning-of-text token also where the tokenizer does not put it there."""
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}, {type(self.hf).__name__}, {self.n_layers} layers of {self.n_heads} heads)"
@@ -161,7 +164,8 @@ class Model:
         end = getattr(self.tokenizer, "eos_token_id", None)
         while len(ids) > 1 and ids[-1] == end:
             ids.pop()
-        return ids
+        start = getattr(self.tokenizer, "bos_token_id", None)
+        return [start, *ids] if self.bos and start is not None and ids[:1] != [start] else ids
 
     def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of one prompt: text, or ids already. An error where the model cannot read them."""
@@ -206,7 +210,9 @@ class Model:
         """A hash of weights and configuration: the same model gets the same one wherever it was loaded from, and
         another one when either has changed since."""
         settings = {key: value for key, value in self.hf.config.to_dict().items() if key not in NO_SETTINGS}
-        return digest([self.weights_hash, json.loads(json.dumps(settings, default=str))], 16)
+        adapters = live_adapters(self.hf)
+        facts = [self.weights_hash, json.loads(json.dumps(settings, default=str)), *([adapters] if adapters else [])]
+        return digest(facts, 16)
 
     @property
     def weights_hash(self) -> str:

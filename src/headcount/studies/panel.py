@@ -20,10 +20,10 @@ Table = dict[str, Any]
 """Keys and values of a panel, as a TOML has them."""
 
 
-LOADING = ("device", "dtype", "revision")
+LOADING = ("device", "dtype", "revision", "bos")
 
 
-def loading_of(panel: Table) -> dict[str, str]:
+def loading_of(panel: Table) -> dict[str, str | bool]:
     """What `headcount.load` is told beside the name, of the facts of a panel."""
     return {key: panel[key] for key in LOADING if panel.get(key)}
 
@@ -71,6 +71,8 @@ class Panel(Settings):
     """Precision of the weights: float32 on the CPU, elsewhere the checkpoint's own by default."""
     revision: str = ""
     """Of models on the hub: a branch, tag or commit."""
+    bos: bool = False
+    """Whether prompts begin with the beginning-of-text token also where the tokenizer does not put it there."""
     split: SplitBy = "words"
     """What train and test do not share: words of answers, or, of built-in pairs, templates and all that fills them."""
 
@@ -81,10 +83,6 @@ class Panel(Settings):
     def apart(cls, tables: Sequence[Table]) -> list[Table]:
         """The tables of a study's panels; one that asks several questions becomes a panel for each."""
         return list(tables)
-
-    def loading(self) -> dict[str, str]:
-        """How its models are to be loaded, where that was said."""
-        return loading_of(self.facts())
 
     def check(self) -> None:
         """Say what can be known to be wrong before a model is loaded."""

@@ -19,7 +19,7 @@ def show(result: StudyResult[KeptSummary]) -> None:
     print(f"\n{', '.join(models)}" + (f"; scored by {', '.join(methods)}." if methods else "."))
     print(_question(entries[0], repeats))
     fills = list(dict.fromkeys(entry["fill"] for entry in entries))
-    named = ("task", *["model"] * (len(models) > 1), *["method"] * (len(methods) > 1), "order")
+    named = ("task", *["model"] * (len(models) > 1), *["method"] * _several_methods(entries), "order")
     named += ("fill",) * (len(fills) > 1)
     rows = [(*(str(dict(entry)[name]) for name in named), *_numbers(entry, repeats > 1)) for entry in entries]
     spans = ("range",) * (repeats > 1)
@@ -52,6 +52,15 @@ def show(result: StudyResult[KeptSummary]) -> None:
     for warning in dict.fromkeys(f"{e['task']}, {e['model']}: {e['warning']}" for e in entries if e["warning"]):
         print(f"Warning: {warning}")
     print_end(result)
+
+
+def _several_methods(entries: Sequence[KeptEntry]) -> bool:
+    """Whether a task was ranked by more than one, under one fill."""
+    asked: dict[tuple[str, ...], set[str]] = {}
+    for entry in entries:
+        if not entry["order"].startswith("chance"):
+            asked.setdefault((entry["task"], entry["model"], entry["fill"]), set()).add(entry["method"])
+    return any(len(methods) > 1 for methods in asked.values())
 
 
 def _question(entry: KeptEntry, repeats: int) -> str:
