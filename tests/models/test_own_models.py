@@ -136,9 +136,7 @@ def test_a_checkpoint_of_a_trainer_and_the_folder_around_it(base, tmp_path):
         path.unlink()
     assert hc.load(run / "checkpoint-20").encode("John")
     assert hc.load(run / "checkpoint-100").encode("John"), "its tokenizer lies one level up"
-    with pytest.raises(
-        hc.HeadcountError, match="2 checkpoints of a trainer; give one of them, such as .*checkpoint-100"
-    ):
+    with pytest.raises(hc.HeadcountError, match="2 checkpoints of a trainer.*checkpoint-100"):
         hc.load(run)
 
 
@@ -211,9 +209,7 @@ def test_a_lora_trained_on_smollm2_runs_through_check_and_studies(tmp_path, head
     settings = LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "o_proj"], task_type="CAUSAL_LM")
     trained = get_peft_model(AutoModelForCausalLM.from_pretrained(smollm2.hf.name_or_path), settings)
     optimiser = torch.optim.AdamW([weight for weight in trained.parameters() if weight.requires_grad], lr=5e-3)
-    ids = torch.tensor(
-        [smollm2.encode("The heads of this small model were counted one by one, and all of them were there.")]
-    )
+    ids = torch.tensor([smollm2.encode("The heads of this small model were counted one by one.")])
     for _ in range(4):
         optimiser.zero_grad()
         trained(input_ids=ids, labels=ids).loss.backward()
