@@ -34,14 +34,6 @@ def _attention_to(model: Model, examples: Sequence[Example], request: Request, b
     return torch.cat(scores).double()
 
 
-@torch.no_grad()
-def attention_weights(model: Model, ids: Tensor) -> tuple[Tensor, ...]:
-    """What every head looks at, one tensor a layer, [row, head, query, key]; of a sparse model what its gates leave."""
-    with eager_attention(model):
-        weights: tuple[Tensor, ...] = model.hf(input_ids=ids, output_attentions=True, use_cache=False).attentions
-    return weights
-
-
 previous_token = partial(_attention_to, back=1)
 duplicate_token = partial(_attention_to, back=COPY_LENGTH)
 induction = partial(_attention_to, back=COPY_LENGTH - 1)

@@ -90,15 +90,9 @@ def task(
     longest, limit = max(len(example.ids) for side in made.sides for example in side), model.context
     if limit and longest > limit:
         raise HeadcountError(
-            f"The task {made.name!r} has a prompt of {longest} tokens, but {model.name} takes {tokens.limit} at most."
+            f"The task {made.name!r} has a prompt of {longest} tokens, but {model.name} takes {limit} at most."
         )
     return made
-
-
-def tokens_of(model: "Model") -> Tokens:
-    """What tasks ask of a model's tokenizer."""
-    vocabulary = int(model.hf.config.get_text_config().vocab_size)
-    return Tokens(model.encode, vocabulary, context_of(model), _start_token(model))
 
 
 def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
