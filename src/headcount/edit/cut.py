@@ -154,6 +154,11 @@ class PositionMeans(Filling):
 
     at: dict[str, Tensor] = field(default_factory=dict)
 
+    @property
+    def positions(self) -> int:
+        """It fits whatever runs."""
+        return 1
+
     @contextmanager
     def following(self, model: Model) -> Iterator[None]:
         """Know the positions of every run of the model while the block lasts."""
