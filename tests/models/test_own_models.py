@@ -104,6 +104,7 @@ def test_what_cannot_be_taken_is_refused():
         hc.load(adapted(tiny("llama-gqa").hf, target_modules=["lm_head"]), merge=False)
 
 
+@pytest.mark.filterwarnings("ignore:Setting `save_embedding_layers`")
 def test_an_adapter_with_new_tokens_brings_its_tokenizer(base, tmp_path):
     hf, tokenizer = AutoModelForCausalLM.from_pretrained(base), make_tokenizer("digits")
     hf.resize_token_embeddings(len(tokenizer) + 2, mean_resizing=False)
@@ -194,8 +195,8 @@ def test_a_gguf_file(tmp_path):
         hc.load(tmp_path)
 
 
-def test_bos_is_put_in_front_where_the_tokenizer_does_not(base):
-    plain, begun = hc.load(base), hc.load(base, bos=True)
+def test_bos_is_put_in_front_where_the_tokenizer_does_not(folder):
+    plain, begun = hc.load(folder), hc.load(folder, bos=True)
     start = plain.tokenizer.bos_token_id
     assert begun.encode("John") == [start, *plain.encode("John")]
     assert hc.task("ioi", begun, n=4).test[0].clean[0] == start

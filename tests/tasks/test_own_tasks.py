@@ -13,9 +13,10 @@ from headcount.tasks.checking import check_entries, start_warning
 from headcount.tasks.entries import read_entries
 from tokenizers_for_tests import word_tokenizer
 
+STORY = "When {} and {} went to the park, {} gave the ball to"
 LINES = [
-    {"clean": f"{a} saw {b} and", "corrupt": f"{b} saw {a} and", "answer": f" {a}", "wrong": f" {b}"}
-    for a, b in [("Mary", "John"), ("John", "Anna"), ("Anna", "Tom"), ("Tom", "Mary")]
+    {"clean": STORY.format(a, b, b), "corrupt": STORY.format(b, a, a), "answer": f" {a}", "wrong": f" {b}"}
+    for a, b in [("Mary", "John"), ("John", "Paul"), ("Paul", "Laura"), ("Laura", "Mary")]
 ]
 
 
@@ -68,7 +69,7 @@ def test_a_csv_says_lists_as_json_and_errors_name_its_lines(model, tmp_path):
 def test_every_line_is_told_with_its_tokens_and_the_models_answer(model):
     found = check_entries(model, dict(enumerate(LINES, start=1)))
     assert [line.number for line in found.lines] == [1, 2, 3, 4]
-    assert all(line.prompt_tokens == 4 and line.answer_tokens == 1 for line in found.used)
+    assert all(line.prompt_tokens == 14 and line.answer_tokens == 1 for line in found.used)
     assert found.chance == 0.5
     assert all(0 <= line.probability <= 1 and line.said for line in found.used)
 
@@ -80,11 +81,11 @@ def test_answers_without_a_space_are_found_and_mended(model, headcount, tmp_path
     code, out, _ = headcount("tasks", "check", written(tmp_path / "a.jsonl", bare), "--model", "tiny", "--fix-space")
     assert code == 0
     assert "without a space in front" in out
-    assert "the same as line 1" in out
     mended = tmp_path / "a.spaced.jsonl"
     assert [entry["answer"] for entry in read_entries(str(mended)).values()] == [" Mary", " Mary"]
     code, out, _ = headcount("tasks", "check", mended, "--model", "tiny")
     assert "Accuracy 1.00" in out
+    assert "the same as line 1, and counts once" in " ".join(out.split())
     assert "without a space" not in out
 
 
@@ -104,8 +105,8 @@ def test_choices_that_begin_alike_are_told(model):
 
 def test_a_model_at_chance_is_told(headcount, tmp_path):
     nonsense = [
-        {"clean": f"w saw x{i} and", "corrupt": f"w saw y{i} and", "answer": a, "wrong": b}
-        for i in range(10) for a, b in [(" Mary", " John"), (" John", " Mary")]
+        {"clean": f"We saw {name} and", "corrupt": f"We saw {name} and", "answer": a, "wrong": b}
+        for name in ("Mary", "John", "Paul", "Laura") for a, b in [(" Mark", " Kate"), (" Kate", " Mark")]
     ]  # fmt: skip
     _, out, _ = headcount("tasks", "check", written(tmp_path / "a.jsonl", nonsense), "--model", "tiny")
     assert "Accuracy 0.50, by guessing 0.50" in out

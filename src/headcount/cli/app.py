@@ -1,6 +1,6 @@
 """The Typer application that the commands hang on, and what several of them share."""
 
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -78,4 +78,5 @@ def load_model(
     with waiting(f"loading {name}"):
         from ..models import load
 
-        return load(name, device=device, dtype=dtype, bos=bos, **({"revision": revision} if revision else {}))
+        more: dict[str, Any] = {"revision": revision} if revision else {}
+        return load(name, device=device, dtype=dtype, bos=bos, **more)

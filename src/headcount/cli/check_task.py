@@ -43,14 +43,15 @@ def check_task(
     _print_lines(found, lines)
     for warning in [*found.warnings, *_words(found, loaded.name, Path(task).name)]:
         print(f"Warning: {warning}")
-    if fix_space and found.without_space:
+    mending = fix_space and bool(found.without_space)
+    if mending:
         fixed = Path(task).with_suffix(".spaced.jsonl")
         mended = with_spaces(entries, found.without_space)
         write_file(fixed, "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in mended.values()))
         print(f"{len(found.without_space)} lines have a space in front of their answers now: {fixed}")
     elif fix_space:
         print("No answer lacks a space in front.")
-    if not found.used:
+    if not found.used and not mending:
         raise typer.Exit(1)
 
 

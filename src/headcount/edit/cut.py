@@ -89,10 +89,10 @@ def heads_of(model: Model, heads: "Iterable[Head | str] | Head | str") -> list[H
     return list(dict.fromkeys(found))
 
 
-def keep_mask(model: Model, removed: Iterable[Head]) -> Tensor:
+def keep_mask(model: Model, removed: "Iterable[Head | str] | Head | str") -> Tensor:
     """[layer, head], False for the heads that are removed."""
     keep = torch.ones(model.n_layers, model.n_heads, dtype=torch.bool)
-    for head in removed:
+    for head in heads_of(model, removed):
         keep[head] = False
     return keep
 
@@ -141,7 +141,7 @@ def cut(
         filling = Filling(means) if fill.kind == "mean-global" else PositionMeans(means)
     elif fill.kind == "resample":
         raise HeadcountError("The fill resample needs to know which prompts run; use headcount.measure or .sweep.")
-    keep = keep_mask(model, heads_of(model, heads))[None]
+    keep = keep_mask(model, heads)[None]
     following = filling.following(model) if isinstance(filling, PositionMeans) else nullcontext()
     with following, cut_heads(model, keep, filling, positions):
         yield

@@ -118,7 +118,7 @@ def _from_pretrained(
     if place is not None and place.suffix == GGUF:
         options["gguf_file"], place = place.name, place.parent
     hf = load_pretrained(place or source, options, where, refusal)
-    shared = {key: options[key] for key in ("revision", "token", "gguf_file") if key in options}
+    shared: dict[str, Any] = {key: options[key] for key in ("revision", "token", "gguf_file") if key in options}
     found, why = load_tokenizer(place or source, {**local, **shared})
     if found is None and place is not None and CHECKPOINT.fullmatch(place.resolve().name):
         # A trainer that was not told of the tokenizer leaves it to its user, who mostly saves it one level up.

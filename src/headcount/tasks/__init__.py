@@ -121,8 +121,8 @@ def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
         title = source.title
         if not hasattr(source, "items"):
             pools = source.pools(tokens, rng)
-            train, test = (draw_pairs(source, pool, tokens, n // 2, rng, name) for pool in pools)
-            return Task(name, title, source.metric, train, test)
+            first, second = (draw_pairs(source, pool, tokens, n // 2, rng, name) for pool in pools)
+            return Task(name, title, source.metric, first, second)
         items = source.items(rng)
     train, test = draw_completions(items, tokens, n // 2, name)
     return Task(name, title, "log_prob", train, test)

@@ -249,7 +249,7 @@ def _entry(curve: Curve, repeats: Repeats, threshold: float) -> Facts:
 
 def _stability(repeats: Repeats, threshold: float) -> Facts | None:
     found = repeats.stability(threshold=threshold)
-    return found and {**facts_of(found, "k", "jaccard", "by_chance"), "shares": found.shares}
+    return None if found is None else {**facts_of(found, "k", "jaccard", "by_chance"), "shares": found.shares}
 
 
 def _closeness(found: Closeness) -> Facts:
