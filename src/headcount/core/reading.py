@@ -5,7 +5,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from .errors import HeadcountError
 from .plain import quoted
@@ -52,10 +51,10 @@ def lines_of(text: str) -> Iterator[tuple[int, str]]:
     return ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
 
 
-def parse_json(text: str, **how: Callable[[str], object]) -> Any:
+def parse_json(text: str, **how: Callable[[str], object]) -> object:
     """A JSON value, or a `ValueError` that `json_words` puts into words. `how`: see `json.loads`."""
     try:
-        found = json.loads(text, object_pairs_hook=_object, **how)  # type: ignore[arg-type]
+        found: object = json.loads(text, object_pairs_hook=_object, **how)  # type: ignore[arg-type]
         if "\\ud" in text or "\\uD" in text:
             json.dumps(found, ensure_ascii=False).encode()
         return found
@@ -73,7 +72,7 @@ def json_words(error: ValueError) -> str:
     return f"this cannot be read as JSON ({words})"
 
 
-def read_json_lines(path: Path, what: str) -> Iterator[tuple[int, Any]]:
+def read_json_lines(path: Path, what: str) -> Iterator[tuple[int, object]]:
     """The value on each line of a file, with the number of the line."""
     for number, line in lines_of(read_text(path, what)):
         try:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import torch
 from safetensors import safe_open
 from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.errors import HeadcountError, in_short
 from ..core.reading import parse_json, read_text
@@ -37,10 +38,10 @@ def base_of(folder: Path) -> str:
     return str(folder / found) if (folder / found).is_dir() and not Path(found).exists() else found
 
 
-def fit_vocabulary(hf: Any, tokenizer: Any) -> None:
+def fit_vocabulary(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> None:
     """An adapter that was trained with new tokens has a larger tokenizer than its base, which peft expects to have been
     enlarged."""
-    if tokenizer is not None and len(tokenizer) > hf.get_input_embeddings().weight.shape[0]:
+    if tokenizer is not None and len(tokenizer) > cast(torch.Tensor, hf.get_input_embeddings().weight).shape[0]:
         hf.resize_token_embeddings(len(tokenizer), mean_resizing=False)
 
 
@@ -48,15 +49,16 @@ def is_peft(module: nn.Module) -> bool:
     return hasattr(module, "peft_config") and hasattr(module, "get_base_model")
 
 
-def unwrapped(module: Any, merge: bool) -> Any:
+def unwrapped(module: nn.Module, merge: bool) -> PreTrainedModel:
     """The HF module of a `PeftModel`: a copy with the adapter in its weights, or itself with the adapter live."""
-    if any(getattr(config, "is_prompt_learning", False) for config in module.peft_config.values()):
+    peft = cast(Any, module)
+    if any(getattr(config, "is_prompt_learning", False) for config in peft.peft_config.values()):
         raise HeadcountError("An adapter of prompts or prefixes leaves all heads as they were. Load its base.")
     if not merge:
-        return module.get_base_model()
+        return cast(PreTrainedModel, peft.get_base_model())
     try:
         with torch.no_grad():
-            return copy.deepcopy(module).merge_and_unload()
+            return cast(PreTrainedModel, copy.deepcopy(peft).merge_and_unload())
     except Exception as error:  # of peft, where a kind of adapter cannot be merged
         raise HeadcountError(f"The adapter cannot be merged: {in_short(error)}. Try merge=False.") from error
 
@@ -73,7 +75,7 @@ def live_adapters(hf: nn.Module) -> list[list[str]]:
     return [[name, *(str(getattr(module, each, "")) for each in names)] for name, module in adapted]
 
 
-def merge_adapter(hf: Any, folder: Path) -> Any:
+def merge_adapter(hf: PreTrainedModel, folder: Path) -> PreTrainedModel:
     """The module with the adapter of a folder in its weights. peft itself takes what it finds: of a file whose names
     are others, or of which half is gone, the rest of the adapter would silently be that of before training, nothing."""
     from peft import PeftModel, get_peft_model_state_dict
@@ -94,4 +96,5 @@ def merge_adapter(hf: Any, folder: Path) -> Any:
     require_same(list(wanted), there, where)
     require_finite(wrapped, where)
     with torch.no_grad():
-        return wrapped.merge_and_unload()
+        merged: PreTrainedModel = wrapped.merge_and_unload()
+    return merged

@@ -117,7 +117,7 @@ def _from_pretrained(
     refusal = "" if place is not None else f"{where} {neither}. Check the spelling, the connection, or give a folder"
     if place is not None and place.suffix == GGUF:
         options["gguf_file"], place = place.name, place.parent
-    hf = load_pretrained(place or source, options, where, refusal)
+    hf: Any = load_pretrained(place or source, options, where, refusal)
     shared: dict[str, Any] = {key: options[key] for key in ("revision", "token", "gguf_file") if key in options}
     found, why = load_tokenizer(place or source, {**local, **shared})
     if found is None and place is not None and CHECKPOINT.fullmatch(place.resolve().name):

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.errors import HeadcountError, in_short
 from ..core.plain import shortened
@@ -19,7 +19,7 @@ SHOWN = 2  # names of weights in a message
 CONFIG_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "subfolder")
 
 
-def load_pretrained(source: str | Path, options: Facts, where: str, refusal: str = "") -> Any:
+def load_pretrained(source: str | Path, options: Facts, where: str, refusal: str = "") -> PreTrainedModel:
     """The HF module of a folder or hub id, whole and tried out; `where` names it in messages, and `refusal` says that
     it could not be loaded."""
     options = {"trust_remote_code": False, **options}
@@ -29,21 +29,22 @@ def load_pretrained(source: str | Path, options: Facts, where: str, refusal: str
         # Shapes that do not fit are told below, by name; transformers would only say that there are some.
         told = {"output_loading_info": True, "ignore_mismatched_sizes": True}
         loaded: Any = AutoModelForCausalLM.from_pretrained(source, **{**options, **told})
-        hf, report = loaded
+        hf: PreTrainedModel = loaded[0]
     except (HeadcountError, MemoryError):
         raise
     except Exception as error:  # of transformers and all that it calls, for files that are missing, broken or hostile
         raise HeadcountError(f"{refusal or f'{where} could not be loaded'}: {in_short(error)}") from error
-    _require_all(report, where, hf)
+    _require_all(loaded[1], where, hf)
     require_finite(hf, where)
     _try_out(hf, where)
     return hf
 
 
-def load_tokenizer(source: str | Path, options: Facts) -> tuple[Any, str]:
+def load_tokenizer(source: str | Path, options: Facts) -> tuple[PreTrainedTokenizerBase | None, str]:
     """The tokenizer that lies with a model, or None and why there is none: token ids work without."""
     try:
-        return AutoTokenizer.from_pretrained(source, trust_remote_code=False, **options), ""
+        found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **options)
+        return found, ""
     except MemoryError:
         raise
     except Exception as error:  # as above, and of the tokenizers' own readers

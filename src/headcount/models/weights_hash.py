@@ -48,5 +48,5 @@ def _sha256(name: str, weights: Mapping[str, Tensor]) -> str:
     found = hashlib.sha256(name.encode())
     for key, weight in sorted(weights.items()):
         found.update(f"{key} {weight.dtype} {tuple(weight.shape)}".encode())
-        found.update(memoryview(weight.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy()))
+        found.update(weight.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type, unused-ignore]
     return found.hexdigest()[:16]

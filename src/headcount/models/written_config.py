@@ -74,11 +74,12 @@ def count_weights(config: PretrainedConfig) -> int:
 def _about(raw: Facts) -> float:
     """How many weights a dense model of this config has, rather too many; infinite where it says too little."""
     found = {words: next((raw[name] for name in names if raw.get(name)), None) for words, names in COUNTS.items()}
-    layers, width, tokens = (found[words] for words in ("layers", "numbers a token", "tokens"))
-    if not all(type(count) is int for count in (layers, width, tokens)):
+    counts = {words: count if type(count) is int else 0 for words, count in found.items()}
+    layers, width, tokens = (counts[words] for words in ("layers", "numbers a token", "tokens"))
+    if not (layers and width and tokens):
         return float("inf")
-    inner = max(found["numbers an MLP"] or 0, 4 * width, (found["heads"] or 0) * (found["numbers a head"] or 0))
-    return float(2 * tokens * width + (found["positions"] or 0) * width + 7 * layers * width * inner)
+    inner = max(counts["numbers an MLP"], 4 * width, counts["heads"] * counts["numbers a head"])
+    return float((2 * tokens + counts["positions"]) * width + 7 * layers * width * inner)
 
 
 def _parts(raw: Facts) -> Iterator[Facts]:

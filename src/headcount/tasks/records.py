@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from ..core.errors import HeadcountError, in_short
 from ..core.reading import json_words, lines_of, parse_json
@@ -41,18 +41,18 @@ def _read_json(path: Path) -> list[Record]:
     place = ""
     try:
         if text.startswith("["):
-            records: list[Record] = parse_json(text)
+            found = cast(list[object], parse_json(text))
         else:
-            records = []
+            found = []
             for number, line in lines_of(text):
                 place = f"line {number}: "
-                records.append(parse_json(line))
+                found.append(parse_json(line))
     except ValueError as error:
         raise ValueError(f"{place}{json_words(error)}.") from error
-    for number, record in enumerate(records, start=1):
+    for number, record in enumerate(found, start=1):
         if not isinstance(record, dict):
             raise ValueError(f"record {number} must be a JSON object; this is a {type(record).__name__}.")
-    return records
+    return cast(list[Record], found)
 
 
 def _read_csv(path: Path) -> list[Record]:

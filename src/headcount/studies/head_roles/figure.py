@@ -28,7 +28,8 @@ UNCLEAR_COLOUR = "#e6e6e6"
 CHANGES = {"log_prob_change": "of the target", "log_prob_per_token_change": "of a target token"}
 MAP_CAPTION = (
     ". Maps: the role that most seeds give a head, paler where they disagree, grey where none leads, crosses where it"
-    " is interference; above, share of the heads with a score of at least one half, facilitation · irrelevance · interference"
+    " is interference; above, share of the heads with a score of at least one half, facilitation · irrelevance ·"
+    " interference"
 )
 CURVE_WIDTH, MAP_WIDTH, ROW_HEIGHT = 3.1, 1.75, 2.3
 

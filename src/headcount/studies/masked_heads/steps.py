@@ -158,8 +158,8 @@ def require_room(model: Model, prompts: Sequence[Sequence[int]], new: int) -> No
     longest, limit = max(map(len, prompts)), model.context
     if limit and longest + new > limit:
         raise HeadcountError(
-            f"Masked heads ask questions of up to {longest} tokens and answers of {new} (--new-tokens), and {model.name}"
-            f" takes {limit}. Use a model that takes more, or shorter questions of your own (--questions)."
+            f"Masked heads ask questions of up to {longest} tokens and answers of {new} (--new-tokens), and"
+            f" {model.name} takes {limit}. Use a model that takes more, or shorter questions of your own (--questions)."
         )
 
 
