@@ -202,25 +202,41 @@ def test_bos_is_put_in_front_where_the_tokenizer_does_not(folder):
     assert hc.task("ioi", begun, n=4).test[0].clean[0] == start
 
 
-@pytest.mark.slow
-def test_a_lora_trained_on_smollm2_runs_through_check_and_studies(tmp_path, headcount):
-    """As its users do it: peft trains a few steps, saves, and the folder goes into every command."""
-    smollm2 = hc.load("smollm2")
-    place = tmp_path / "my-lora"
+TEXT = "The heads of this small model were counted one by one, and then counted again."
+
+
+@pytest.fixture(scope="module")
+def lora(tmp_path_factory):
+    """An adapter on smollm2 after a few steps of training with peft, and what peft's own model makes of a text."""
+    dense = hc.load("smollm2")
     settings = LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "o_proj"], task_type="CAUSAL_LM")
-    trained = get_peft_model(AutoModelForCausalLM.from_pretrained(smollm2.hf.name_or_path), settings)
+    trained = get_peft_model(AutoModelForCausalLM.from_pretrained(dense.hf.name_or_path), settings)
     optimiser = torch.optim.AdamW([weight for weight in trained.parameters() if weight.requires_grad], lr=5e-3)
-    ids = torch.tensor([smollm2.encode("The heads of this small model were counted one by one.")])
+    ids = torch.tensor([dense.encode(TEXT)])
     for _ in range(4):
         optimiser.zero_grad()
         trained(input_ids=ids, labels=ids).loss.backward()
         optimiser.step()
+    place = tmp_path_factory.mktemp("adapters") / "my-lora"
     trained.eval().save_pretrained(place)
     with torch.no_grad():
-        wanted, model = trained(input_ids=ids).logits, hc.load(place)
-        assert torch.allclose(model.logits(ids), wanted, atol=2e-3)
-        assert (model.logits(ids) - smollm2.logits(ids)).abs().max() > 0.1
-    assert headcount("check", place)[0] == 0
+        return place, ids, trained(input_ids=ids).logits, dense.logits(ids)
+
+
+@pytest.mark.slow
+@torch.no_grad()
+def test_a_lora_trained_on_smollm2_has_the_logits_of_pefts_own_model(lora):
+    place, ids, theirs, dense = lora
+    mine = hc.load(place).logits(ids)
+    assert torch.allclose(mine, theirs, atol=1e-3)
+    assert (theirs - dense).abs().max() > 0.5, "four steps have changed it"
+
+
+@pytest.mark.slow
+def test_a_lora_trained_on_smollm2_runs_through_check_and_studies(lora, headcount, tmp_path):
+    place, *_ = lora
+    code, out, err = headcount("check", place)
+    assert code == 0, out + err
     small = ("--model", place, "-n", 8, "--out", tmp_path / "out")
     kept = ("--task", "ioi", "--points", 3, "--draws", 1, "--threshold", 0.5, "--precision", 0.5, "--repeats", 1)
     code, out, err = headcount("run", "heads-kept", *small, *kept, "--order", "absolute")
