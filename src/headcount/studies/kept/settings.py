@@ -28,6 +28,7 @@ from ..panel import Count, Panel, Table, Texts
 if TYPE_CHECKING:
     from ...tasks.examples import Task
 
+ONE_PASS = "one-pass"
 Orders = Annotated[Listed[ScoreOrder | ChanceOrder], AfterValidator(check(bool, "must be a list that is not empty"))]
 
 
@@ -37,9 +38,9 @@ class Kept(Panel):
     ONCE: ClassVar[tuple[str, ...]] = ("models", "orders", "fill", "controls")
     units: Units
     """What is kept."""
-    orders: Orders = ("absolute", "signed", "chance")
-    """Orders in which units are kept; may be given again. Without a sign in the scores, `signed` is left out. `best` is
-    the mix of `absolute` and `signed` that needs the fewest units on the train split."""
+    orders: Orders = ("best", "chance")
+    """Orders in which units are kept; may be given again. `best` is the mix of `absolute` and `signed` that needs the
+    fewest units on the train split. Scores without a sign have the order `absolute` alone."""
     threshold: Annotated[float, Field(gt=0, le=1)] = 0.9
     """Explained effect that counts as enough."""
     precision: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -94,8 +95,9 @@ class ScoredKept(Kept):
 
     ONCE: ClassVar[tuple[str, ...]] = (*Kept.ONCE, "method")
     method: str | Texts = ""
-    """Scoring method, see 'headcount methods'; by default the integrated gradient between the two prompts, where there
-    is one for these units and this fill. May be given again, for a line each in the same panel."""
+    """Scoring method, see 'headcount methods'; learned by default. `one-pass` is the integrated gradient between the
+    two prompts where there is one for these units and this fill, and the gradient elsewhere. May be given again, for a
+    line each in the same panel."""
     mode: Mode = "keep"
     """Whether the first units are kept or masked."""
     steps: Count = 5
@@ -120,12 +122,14 @@ class ScoredKept(Kept):
 
     def __init__(self, **values: object) -> None:
         super().__init__(**values)  # type: ignore[arg-type]
-        if not any(self.methods) and any(self.fills):  # the default depends on the fill, which may depend on the task
-            object.__setattr__(self, "method", self.default_method())
+        # A default depends on the fill, which may depend on the task.
+        if len(self.methods) == 1 and self.scorer in ("", ONE_PASS) and any(self.fills):
+            object.__setattr__(self, "method", self.one_pass() if self.scorer else self.default_method())
         if len(self.methods) == 1 and self.scorer in METHODS and not METHODS[self.scorer].signed:
             if "orders" in values and "signed" in self.orders:
                 raise HeadcountError(f"orders cannot hold 'signed': scores of {self.scorer} have no sign.")
-            object.__setattr__(self, "orders", tuple(order for order in self.orders if order != "signed"))
+            if "orders" not in values:
+                object.__setattr__(self, "orders", ("absolute", "chance"))
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -150,11 +154,16 @@ class ScoredKept(Kept):
         return found
 
     def default_method(self) -> str:
+        """Learned by keeping units, so not for masking them."""
+        return self.one_pass() if self.mode == "mask" else "edge-learned"
+
+    def one_pass(self) -> str:
         return "eap-ig"
 
     def check(self) -> None:
-        for method in filter(None, self.methods):
-            require_units(method, self.units)
+        for method in self.methods:
+            if method not in ("", ONE_PASS):
+                require_units(method, self.units)
         super().check()
 
 
@@ -166,6 +175,10 @@ class HeadsKept(ScoredKept):
     """Also search for the fewest heads that do, on the train split, to say how far from them the ranking is."""
 
     def default_method(self) -> str:
+        cannot = self.mode == "mask" or "resample" in self.fills
+        return self.one_pass() if cannot else "learned"
+
+    def one_pass(self) -> str:
         return "attribution-ig" if self.fills == ("counterfactual",) else "attribution"
 
 
