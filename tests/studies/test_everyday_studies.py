@@ -97,17 +97,17 @@ def test_the_summary_says_how_steady_the_first_heads_are(result):
 
 
 def test_studies_take_the_fill_that_a_task_allows(folder, targets, own_cache, tmp_path):
-    overrides = {"n": 8, "points": 3, "draws": 2}
+    overrides = {"n": 8, "points": 3, "draws": 2, "method": "one-pass"}
     found = hc.run("heads-kept", models=[folder], tasks=[targets], out=tmp_path, overrides=overrides, quiet=True)
     assert {curve.fill for curve in found.curves} == {"zero"}
-    assert found.study.panels[0].fill == "zero"
+    assert (found.study.panels[0].fill, found.study.panels[0].method) == ("zero", "attribution")
     assert 'fill = "zero"' in (tmp_path / "study.toml").read_text()
-    pairs = read_study("heads-kept", tasks=["ioi"], overrides=SMALL).panels[0]
-    assert (pairs.fill, pairs.method) == ("", ""), "decided when the task is known"
+    pairs = read_study("heads-kept", tasks=["ioi"], overrides={**SMALL, "method": "one-pass"}).panels[0]
+    assert (pairs.fill, pairs.method) == ("", "one-pass"), "decided when the task is known"
 
 
 def test_a_model_that_cannot_do_the_task_is_named_in_every_study(folder, targets, own_cache, tmp_path):
-    overrides = {"n": 8, "points": 3, "draws": 2, "orders": ["absolute"]}
+    overrides = {"n": 8, "points": 3, "draws": 2, "orders": ["absolute"], "method": "one-pass"}
     found = hc.run("heads-kept", models=[folder], tasks=[targets], out=tmp_path, overrides=overrides, quiet=True)
     (warning,) = found.summary["warnings"]
     assert "cannot do this task, roles and circuits mean little" in warning
@@ -123,7 +123,7 @@ def test_chance_is_told_from_skill(right, n, chance, warned):
 
 
 def test_precision_is_a_key_of_a_study_and_half_of_it_is_warned_of(folder, own_cache, tmp_path):
-    overrides = {**SMALL, "orders": ["absolute"], "dtype": "bfloat16", "device": "cpu"}
+    overrides = {**SMALL, "orders": ["absolute"], "dtype": "bfloat16", "device": "cpu", "method": "one-pass"}
     found = hc.run("heads-kept", models=[folder], tasks=["ioi"], out=tmp_path, overrides=overrides, quiet=True)
     assert found.curves[0].provenance["model"]["dtype"] == "bfloat16"
     assert any("runs in bfloat16, in which its logits" in warning for warning in found.summary["warnings"])

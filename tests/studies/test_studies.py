@@ -243,14 +243,14 @@ def test_wrong_names_are_found_before_anything_runs(folder, own_cache, tmp_path)
 @pytest.mark.parametrize(
     ("settings", "method"),
     [
-        ({"fill": "counterfactual"}, "learned"),
+        ({}, "learned"),
         ({"fill": "zero"}, "learned"),
         ({"fill": "resample"}, "attribution"),
         ({"mode": "mask", "fill": "counterfactual"}, "attribution-ig"),
         ({"method": "one-pass", "fill": "counterfactual"}, "attribution-ig"),
         ({"method": "one-pass", "fill": "zero"}, "attribution"),
         ({"method": "patching"}, "patching"),
-        ({"units": "edges", "fill": "counterfactual"}, "edge-learned"),
+        ({"units": "edges"}, "edge-learned"),
         ({"units": "edges", "method": "one-pass", "fill": "zero"}, "eap-ig"),
     ],
 )

@@ -122,8 +122,7 @@ class ScoredKept(Kept):
 
     def __init__(self, **values: object) -> None:
         super().__init__(**values)  # type: ignore[arg-type]
-        # A default depends on the fill, which may depend on the task.
-        if len(self.methods) == 1 and self.scorer in ("", ONE_PASS) and any(self.fills):
+        if len(self.methods) == 1 and self.scorer in ("", ONE_PASS):
             object.__setattr__(self, "method", self.one_pass() if self.scorer else self.default_method())
         if len(self.methods) == 1 and self.scorer in METHODS and not METHODS[self.scorer].signed:
             if "orders" in values and "signed" in self.orders:
@@ -162,7 +161,7 @@ class ScoredKept(Kept):
 
     def check(self) -> None:
         for method in self.methods:
-            if method not in ("", ONE_PASS):
+            if method != ONE_PASS:
                 require_units(method, self.units)
         super().check()
 
@@ -179,6 +178,9 @@ class HeadsKept(ScoredKept):
         return self.one_pass() if cannot else "learned"
 
     def one_pass(self) -> str:
+        """It depends on the fill, and is decided with it where the task decides that."""
+        if not any(self.fills):
+            return ONE_PASS
         return "attribution-ig" if self.fills == ("counterfactual",) else "attribution"
 
 
