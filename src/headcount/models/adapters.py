@@ -30,9 +30,10 @@ def is_adapter(folder: Path) -> bool:
 def base_of(folder: Path) -> str:
     """The name, folder or hub id of the model that an adapter goes on, as its config has it."""
     try:
-        found = parse_json(read_text(folder / CONFIG, "The adapter's config")).get("base_model_name_or_path")
-    except (ValueError, AttributeError) as error:
+        facts = parse_json(read_text(folder / CONFIG, "The adapter's config"))
+    except ValueError as error:
         raise HeadcountError(f"{folder / CONFIG} is not what peft writes: {in_short(error)}") from error
+    found = facts.get("base_model_name_or_path") if isinstance(facts, dict) else None
     if not isinstance(found, str) or not found:
         raise HeadcountError(f"{folder / CONFIG} names no base. Say which: headcount.load(folder, base=…).")
     return str(folder / found) if (folder / found).is_dir() and not Path(found).exists() else found
