@@ -2,6 +2,7 @@
 every place one; and a `PeftModel` in memory."""
 
 import copy
+import re
 import warnings
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +16,8 @@ from ..core.errors import HeadcountError, in_short
 from ..core.reading import parse_json, read_text
 from .pretrained import require_finite, require_same
 
+WRAPPED = re.compile(r"\.(modules_to_save|original_module)\.")
+"""Where embeddings have grown, peft saves whole modules under these names too, beside their own."""
 ADAPTER, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 
 
@@ -85,7 +88,7 @@ def merge_adapter(hf: PreTrainedModel, folder: Path) -> PreTrainedModel:
     of_base = {f"base_model.model.{name}" for name in hf.state_dict()}  # embeddings that grew are saved beside
     try:
         with safe_open(folder / ADAPTER, "pt") as file:
-            there = [name for name in file.keys() if name not in of_base]  # noqa: SIM118, not a dictionary
+            there = [name for name in file.keys() if not WRAPPED.search(name)]  # noqa: SIM118, not a dictionary
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of tensors that it does not find, which are told below
             wrapped = cast(Any, PeftModel.from_pretrained(hf, str(folder)))
@@ -94,7 +97,7 @@ def merge_adapter(hf: PreTrainedModel, folder: Path) -> PreTrainedModel:
         raise
     except Exception as error:  # of peft, safetensors and torch, for files that are missing, broken or for another base
         raise HeadcountError(f"{where} could not be put on its base: {in_short(error)}") from error
-    require_same(list(wanted), there, where)
+    require_same(list(wanted), [name for name in there if name in wanted or name not in of_base], where)
     require_finite(wrapped, where)
     with torch.no_grad():
         merged: PreTrainedModel = wrapped.merge_and_unload()
