@@ -21,6 +21,12 @@ def print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Non
     Console(width=None if Console().is_terminal else 200).print(table)
 
 
+def say(words: str = "") -> None:
+    """A sentence, broken between words in a terminal; what is in brackets is no markup."""
+    console = Console()
+    console.print(words, markup=False, highlight=False, soft_wrap=not console.is_terminal)
+
+
 def number(value: float | None, form: str) -> str:
     return "nan" if value is None else format(value, form)
 

@@ -19,9 +19,9 @@ MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46
 CHANCE_COLOUR = "#8a8a8a"
 ORDER_COLOURS = {"absolute": "#2f6db3", "signed": "#e8833a", "best": "#2a9d6f"}
 ORDERS: dict[str, tuple[str, Any]] = {
-    "absolute": ("largest effect first", "-"),
+    "absolute": ("largest effect first", (0, (8, 1.5, 2, 1.5))),
     "signed": ("most helpful first", (0, (5, 1.5))),
-    "best": ("best mix of both", (0, (8, 1.5, 2, 1.5))),
+    "best": ("best mix of both", (0, (8, 1.5, 2, 1.5, 2, 1.5))),
     "chance": ("by chance", (0, (1, 1.5))),
     "chance-matched": ("by chance, same layers", (0, (3, 1, 1, 1))),
 }
@@ -29,7 +29,7 @@ CONTROLS: dict[Control, tuple[str, Any]] = {
     "nonsense": ("nonsense", (0, (1, 3))),
     "shuffled": ("shuffled scores", (0, (2, 3))),
 }
-"""Words and dashes."""
+"""Words and dashes; the first order of a figure is a solid line."""
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_ROW = 3.1, 2.75, 4
 BOTTOM, TOP = -0.3, 1.55
@@ -193,7 +193,7 @@ def ratio_of_models(curves: Sequence[Curve], threshold: float, repeats: Mapping[
 def _looks(curves: Sequence[Curve]) -> Looks:
     """Colour tells models apart, dashes tell orders apart; with one model the orders get the colours."""
     models, orders = list(grouped(curves, "model")), list(grouped(curves, "order"))
-    looks = {}
+    looks, solid = {}, next((order for order in orders if not order.startswith("chance")), orders[0])
     for model, colour in zip(models, cycle(MODEL_COLOURS), strict=False):
         for order in orders:
             words, dashes = ORDERS[order]
@@ -202,7 +202,7 @@ def _looks(curves: Sequence[Curve]) -> Looks:
             if len(models) == 1:
                 label = words
                 colour = CHANCE_COLOUR if order.startswith("chance") else ORDER_COLOURS.get(order, MODEL_COLOURS[0])
-            looks[model, order] = {"label": label, "color": colour, "linestyle": dashes}
+            looks[model, order] = {"label": label, "color": colour, "linestyle": "-" if order == solid else dashes}
     return looks
 
 
@@ -211,7 +211,7 @@ def _order_lines(looks: Looks) -> dict[str, Line2D]:
     orders = dict.fromkeys(order for _, order in looks)
     if len(orders) == 1 or len(looks) == len(orders):
         return {}
-    return _grey_lines(ORDERS[order] for order in orders)
+    return _grey_lines((ORDERS[order][0], look["linestyle"]) for (_, order), look in looks.items())
 
 
 def _grey_lines(found: Iterable[tuple[str, Any]]) -> dict[str, Line2D]:
