@@ -22,7 +22,8 @@ def show(result: StudyResult[KeptSummary]) -> None:
         say(words)
     say(f"\n{', '.join(models)}" + (f"; scored by {', '.join(methods)}." if methods else "."))
     say(_question(entries[0], repeats))
-    named = ("title", *["model"] * (len(models) > 1), "order", *["fill"] * (len(fills) > 1))
+    named = ("title", *["model"] * (len(models) > 1), *["method"] * _several_methods(entries), "order")
+    named += ("fill",) * (len(fills) > 1)
     rows = [(*(str(dict(entry)[name]) for name in named), *_numbers(entry, repeats > 1)) for entry in entries]
     spans = ("range",) * (repeats > 1)
     print_table(("task", *named[1:], "needed", "interval", *spans, "reached", "stays", "accuracy"), rows)
@@ -36,6 +37,11 @@ def show(result: StudyResult[KeptSummary]) -> None:
     for entry in (entry for entry in entries if entry["mix"] is not None):
         words = f"{entry['mix']:.0%} of the first {unit} by what they help, the others by size"
         say(f"{entry['task']}, {entry['model']}, best: {words}; chosen on train.")
+    for entry in entries:
+        if stable := entry["stability"]:
+            always = [head for head, share in stable["shares"].items() if share == 1]
+            words = f"of the first {stable['k']} heads, {len(always)} are the same in all {entry['repeats']} repeats"
+            say(f"{entry['task']}, {entry['model']}, {entry['order']}: {words} ({', '.join(always[:10]) or 'none'}).")
     for search in result.summary["searches"]:
         say(f"{search['task']}, {search['model']}: {search['words']}.")
     for control in result.summary["controls"]:
@@ -53,9 +59,9 @@ def show(result: StudyResult[KeptSummary]) -> None:
 
 def _answers(entries: Sequence[KeptEntry]) -> Iterator[str]:
     """Of every panel and model, in the first of its orders; and how that number held on other prompts."""
-    seen = set[tuple[str, str, str]]()
+    seen = set[tuple[str, ...]]()
     for entry in (entry for entry in entries if entry["words"]):
-        place = entry["title"], entry["model"], entry["fill"]
+        place = entry["title"], entry["model"], entry["method"], entry["fill"]
         if place in seen:
             continue
         seen.add(place)
@@ -66,6 +72,15 @@ def _answers(entries: Sequence[KeptEntry]) -> Iterator[str]:
             held = f" {entry['confirmed_units']:,}, chosen on one half of the prompts, {verb} {entry['confirmed']:.2f}"
             held += f" of it on the other ({ends})."
         yield entry["words"] + held
+
+
+def _several_methods(entries: Sequence[KeptEntry]) -> bool:
+    """Whether a task was ranked by more than one, under one fill."""
+    asked: dict[tuple[str, ...], set[str]] = {}
+    for entry in entries:
+        if not entry["order"].startswith("chance"):
+            asked.setdefault((entry["task"], entry["model"], entry["fill"]), set()).add(entry["method"])
+    return any(len(methods) > 1 for methods in asked.values())
 
 
 def _question(entry: KeptEntry, repeats: int) -> str:
