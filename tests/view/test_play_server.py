@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import threading
 import time
 import urllib.error
@@ -195,6 +196,8 @@ def test_rankings_come_from_saved_scores_roles_detectors_and_methods(tmp_path):
         ("answer", {"state": {"prompt": "Mary " * 30_000}}, "Shorten it"),
         ("answer", {"state": {"prompt": PROMPT, "fill": "scale(nan)"}}, "no fill"),
         ("answer", {"state": {"prompt": PROMPT, "answers": [" Mary John"]}}, "one token"),
+        ("answer", {"state": {"prompt": "a \ud800"}}, "half a letter at place 2"),
+        ("answer", {"state": {"prompt": PROMPT, "\ud800": 1}}, "must be"),
         ("look", {"state": {"prompt": PROMPT}, "head": "a0.h99"}, "there is no head (0, 99)"),
         ("look", {"state": {"prompt": PROMPT}, "head": "x" * 5000}, "such as 'a3.h5'"),
         ("heads", {"text": "a99.h1"}, "there is no head (99, 1)"),
@@ -310,6 +313,15 @@ def test_ctrl_c_ends_it_at_once_also_while_it_writes(tmp_path):
         assert "Traceback" not in said.read_text()
     finally:
         process.kill()
+
+
+def test_without_its_extra_it_says_what_to_install(headcount, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "headcount.view.server")
+    monkeypatch.delattr("headcount.view.server")
+    code, _, said = headcount("play", "tiny")
+    assert code == 2
+    assert said == "headcount: Pages that are served need starlette and uvicorn: pip install 'headcount[page]'\n"
 
 
 def test_in_a_notebook_it_is_a_frame_in_the_cell_and_text_elsewhere(board):
