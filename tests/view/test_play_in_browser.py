@@ -28,8 +28,7 @@ def board(model, pair, tmp_path_factory):
     hc.score(model, task, "attribution").save(folder / "<u>scores<" / "u>")
     words = {"prompt": model.decode(pair.clean), "other": model.decode(pair.corrupt)}
     answers = {"answer": model.decode(pair.answers[:1]), "wrong": model.decode(pair.wrongs[:1])}
-    own = hc.load("tiny", name=NAME)  # used by the switchboard's thread alone
-    made = hc.play(own, **words, **answers, results=folder, studies=folder / "studies", source="tiny")
+    made = hc.play(model, **words, **answers, results=folder, studies=folder / "studies", source="tiny")
     yield made
     made.stop()
 
@@ -182,7 +181,7 @@ def test_on_a_phone_nothing_runs_over_the_edge(opened, board, accessible, scheme
 
 def test_a_sparse_model_shows_which_keys_are_open(opened):
     sparse = hc.load("tiny-sparse")
-    board = hc.play(hc.load("tiny-sparse"), "When Mary and John went to the store, John gave a book to", results=None)
+    board = hc.play(sparse, "When Mary and John went to the store, John gave a book to", results=None)
     try:
         page = opened(board.url)
         page.hover('[data-head="2.3"]')

@@ -61,7 +61,8 @@ def board(tmp_path_factory):
 
 
 def test_fifty_clients_at_once_get_each_their_own_right_answer():
-    """Prompts, cuts and fills of their own; every answer is the one that Python gives, and none is another's."""
+    """Prompts, cuts and fills of their own; every answer is the one that Python gives with the same model at the same
+    time, and none is another's."""
     model = tiny("llama-gqa")
     generator = torch.Generator().manual_seed(0)
     asked = []
@@ -72,16 +73,18 @@ def test_fifty_clients_at_once_get_each_their_own_right_answer():
         asked.append({"prompt": ids[0], "other": ids[1], "cut": cut, "fill": fill})
     with playing(model, results=None) as board, ThreadPoolExecutor(50) as pool:
         answer = lambda place: post(board, "answer", client=f"c{place}", id=place, state=asked[place % 50])
-        found = list(pool.map(answer, range(100)))
-    for place, said in enumerate(found):
-        state = asked[place % 50]
-        assert said["id"] == place
-        assert [token["id"] for token in said["tokens"]] == state["prompt"]
-        ids, other = torch.tensor([state["prompt"]]), torch.tensor([state["other"]])
-        with torch.no_grad(), hc.cut(model, state["cut"], state["fill"], other=other):
-            logits = model.last_logits(ids, torch.tensor([ids.shape[1] - 1]))[0]
-        shares = logits.double().softmax(-1)
-        assert all(row["cut"] == float(shares[row["id"]]) for row in said["rows"])
+        answers = pool.map(answer, range(100))
+        for place, said in enumerate(answers):
+            state = asked[place % 50]
+            assert said["id"] == place
+            assert [token["id"] for token in said["tokens"]] == state["prompt"]
+            ids, other = torch.tensor([state["prompt"]]), torch.tensor([state["other"]])
+            with torch.no_grad(), hc.cut(model, state["cut"], state["fill"], other=other):
+                logits = model.last_logits(ids, torch.tensor([ids.shape[1] - 1]))[0]
+            shares = logits.double().softmax(-1)
+            assert all(row["cut"] == float(shares[row["id"]]) for row in said["rows"])
+        theirs, ours = (list(each.hf.parameters()) for each in (board._app.model, model))
+    assert all(one.data_ptr() == other.data_ptr() for one, other in zip(theirs, ours, strict=True))
 
 
 def test_python_that_is_copied_gives_the_same_numbers(board):

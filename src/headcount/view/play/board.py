@@ -76,7 +76,7 @@ class Side:
 
     @classmethod
     def of(cls, logits: Tensor) -> "Side":
-        logits = logits.double()
+        logits = logits.cpu().double()  # some devices have no double precision
         shares = logits.softmax(-1)
         return cls(logits, shares, shares.topk(min(TOP, len(shares))).indices.tolist())
 
@@ -229,7 +229,7 @@ def metric_of(logits: Tensor, asked: Asked) -> tuple[str | None, float | None]:
     the right tokens together."""
     if not asked.answers:
         return None, None
-    logits, answers = logits.double(), list(asked.answers)
+    logits, answers = logits.cpu().double(), list(asked.answers)
     if asked.wrongs:
         return "logit_diff", float(logits[answers].max() - logits[list(asked.wrongs)].max())
     return "log_prob", float(logits.log_softmax(-1)[answers].logsumexp(-1))

@@ -123,13 +123,13 @@
       onInput=${r=>o({prompt:r},"typed prompt")} />
     <${Ct} id="other" label="Counterfactual prompt, as long in tokens" rows="3" value=${t.other} tokens=${n?.other} other=${n?.tokens.length}
       onInput=${r=>o({other:r},"typed other")} />
-    <div class="row">
-      <${Pt} id="answers" label=${p`Right next token, its space in front`} value=${t.answers} rows=${n?.rows} side="answer"
+    <div class="row answers">
+      <${Pt} id="answers" label="Right next token" value=${t.answers} rows=${n?.rows} side="answer"
         onInput=${r=>o({answers:r},"typed answers")} />
       <${Pt} id="wrongs" label="Wrong next token" value=${t.wrongs} rows=${n?.rows} side="wrong"
         onInput=${r=>o({wrongs:r},"typed wrongs")} />
     </div>
-    <p class="small soft">Several are written with ${Ue} between them; the best of each side counts.</p>
+    <p class="small soft">With the space in front. Several are written with ${Ue} between them; the best of each side counts.</p>
     ${e.tasks.length?p`<${so} ...${{facts:e,change:o,failed:a}} />`:null}
   </section>`}var io={logit_diff:"Logit difference, right minus wrong",log_prob:"Log-probability of the right token"},lo=e=>`${(100*e).toFixed(2)} %`;function Tt({value:e,side:t}){return p`<td class="share"><span class=${`bar ${t}`} style=${{width:`${Math.max(100*e,.4)}%`}} aria-hidden="true"></span>
     <span class="number" data-value=${e} title=${e}>${lo(e)}</span></td>`}function co({answer:e}){if(!e.metric)return p`<p class="small soft">With a right answer (and a wrong one) beside the prompt, its metric stands here.</p>`;let t=e.explained===null?null:p` That is <strong id="explained" data-value=${e.explained}>${W(100*e.explained)} %</strong> of what all heads together do.`;return p`<div class="metric"><p>${io[e.metric]}:${" "}<strong id="metric-whole" data-value=${e.whole}>${W(e.whole)}</strong> whole,${" "}<strong id="metric-cut" data-value=${e.cut}>${W(e.cut)}</strong> cut, <span data-value=${e.none}>${W(e.none)}</span> with every head cut.${t}</p></div>`}function Nt({state:e,change:t,answer:o,written:n,busy:a,cancel:r}){return p`<section class="card said" aria-labelledby="said-title">
