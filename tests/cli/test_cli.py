@@ -102,8 +102,8 @@ def test_run_prints_a_table_and_the_figure(headcount, folder, tmp_path):
     assert "over prompts, names and rankings (3 repeats" in out
     assert all(column in out for column in ("needed", "interval", "range", "reached", "stays", "confirmed"))
     assert str(tmp_path / "out" / "figure.png") in out.replace("\n", "")
-    assert "Steps: 7 computed, 0 from the cache" in out
-    assert "Steps: 0 computed, 7 from the cache" in headcount(*arguments)[1]
+    assert "Steps: 8 computed, 0 from the cache" in out
+    assert "Steps: 0 computed, 8 from the cache" in headcount(*arguments)[1]
 
 
 def bad(headcount, *arguments):

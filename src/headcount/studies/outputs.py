@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from ..core.files import write_file
 from ..core.provenance import Facts, versions
-from ..core.saving import csv_text
+from ..core.saving import Row, csv_text
 from .kind import Cell, Summary
 from .study import Study
 
@@ -20,16 +20,21 @@ SUMMARY_VERSION = 2
 CSV_COLUMNS = ("model", "task", "units", "method", "order", "fill", "k", "metric", "value", "low", "high")
 
 
-def write_common(folder: Path, study: Study, cells: Sequence[Cell], summary: Summary, steps: Sequence[Facts]) -> None:
-    """`steps`: the keys and labels of those that the result was made from, as the cache has them."""
+def write_common(
+    folder: Path, study: Study, cells: Sequence[Cell], summary: Summary, steps: Sequence[Facts]
+) -> list[list[Row]]:
+    """`steps`: the keys and labels of those that the result was made from, as the cache has them. Returns the rows of
+    each curve, which take a moment to compute."""
     curves = [curve for cell in cells for curve in cell.curves]
-    rows = [row for curve in curves for row in curve.rows()]
+    tables = [curve.rows() for curve in curves]
+    rows = [row for table in tables for row in table]
     write_file(folder / "curves.csv", csv_text([{key: row[key] for key in CSV_COLUMNS} for row in rows], CSV_COLUMNS))
     write_file(folder / "study.toml", study.to_toml())
     write_file(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
     origins = [cell.scores.provenance for cell in cells if hasattr(cell.scores, "provenance")]
     facts = {"versions": versions(), "scores": origins, "curves": [curve.provenance for curve in curves]}
     write_file(folder / "provenance.json", json.dumps({**facts, "steps": list(steps)}, indent=1) + "\n")
+    return tables
 
 
 def summary_of(schema: type[S], study: Study, **more: object) -> S:

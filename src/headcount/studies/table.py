@@ -7,3 +7,4 @@ from .runner import StudyResult
 def print_end(result: StudyResult[S]) -> None:
     done = f"Steps: {result.computed} computed, {result.cached} from the cache."
     print(f"{done} Figure: {result.folder / 'figure.png'}")
+    print(f"Report, to be opened in a browser: {result.report}")
