@@ -1,9 +1,9 @@
-"""What every study leaves behind beside its own tables: curves.csv, the resolved TOML, provenance, the summary."""
+"""What every study leaves behind beside its own tables: its curves, the resolved TOML, provenance, the summary."""
 
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,11 +12,15 @@ from pydantic import TypeAdapter
 from ..core.files import write_file
 from ..core.provenance import Facts, versions
 from ..core.saving import Row, csv_text
+from ..sweeps import Curve
+from ..sweeps.guessing import guessing
 from .kind import Cell, Summary
 from .study import Study
 
 S = TypeVar("S", bound=Summary)
 SUMMARY_VERSION = 2
+SUMMARY, PROVENANCE, STUDY, CURVES = "summary.json", "provenance.json", "study.toml", "curves"
+"""Where `headcount.open` finds them; curves lie in a folder each."""
 CSV_COLUMNS = ("model", "task", "units", "method", "order", "fill", "k", "metric", "value", "low", "high")
 
 
@@ -29,18 +33,38 @@ def write_common(
     tables = [curve.rows() for curve in curves]
     rows = [row for table in tables for row in table]
     write_file(folder / "curves.csv", csv_text([{key: row[key] for key in CSV_COLUMNS} for row in rows], CSV_COLUMNS))
-    write_file(folder / "study.toml", study.to_toml())
-    write_file(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
+    write_file(folder / STUDY, study.to_toml())
+    again = [curve for cell in cells for curve in getattr(cell, "again", ())]
+    names = _save_curves(folder / CURVES, [*curves, *again])
+    folders = {"first": names[: len(curves)], "again": names[len(curves) :]}
+    write_file(folder / SUMMARY, json.dumps(summary, indent=1) + "\n")
     origins = [cell.scores.provenance for cell in cells if hasattr(cell.scores, "provenance")]
     facts = {"versions": versions(), "scores": origins, "curves": [curve.provenance for curve in curves]}
-    write_file(folder / "provenance.json", json.dumps({**facts, "steps": list(steps)}, indent=1) + "\n")
+    facts |= {"curve_folders": folders, "steps": list(steps)}
+    write_file(folder / PROVENANCE, json.dumps(facts, indent=1) + "\n")
     return tables
+
+
+def _save_curves(folder: Path, curves: Sequence[Curve]) -> list[str]:
+    """Each into a folder of its own, whose name says what it is; the names."""
+    names: list[str] = []
+    for curve in curves:
+        words = file_name("-".join([curve.task, curve.model, curve.method, curve.order, curve.fill]))
+        number = sum(name.partition("~")[0] == words for name in names) + 1
+        names.append(words if number == 1 else f"{words}~{number}")
+        curve.save(folder / names[-1])
+    return names
 
 
 def summary_of(schema: type[S], study: Study, **more: object) -> S:
     """What every summary begins with, and what this kind says beyond it; an error where that is not its type."""
-    facts = {"version": SUMMARY_VERSION, "kind": study.kind.name, "title": study.title, **more}
+    facts = {"version": SUMMARY_VERSION, "kind": study.kind.name, "title": study.title, "warnings": [], **more}
     return TypeAdapter(schema).validate_python(facts, extra="forbid")
+
+
+def cannot_do(curves: Iterable[Curve]) -> list[str]:
+    """What to say of models that only guess."""
+    return list(dict.fromkeys(words for curve in curves if (words := guessing(curve)) is not None))
 
 
 def facts_of(thing: object, *names: str) -> Facts:

@@ -108,7 +108,9 @@ def _paged(found: Found) -> Report:
     else:
         made = Report(kind.name, str(found.summary["title"]))
     origin: Provenance = origin_of(found.folder, "headcount run study.toml", (DATA, PAGE))
-    return replace(made, panels=found.panels, curves=found.curves, prompts=found.prompts, provenance=origin)
+    warned = list(dict.fromkeys([*made.warnings, *found.summary.get("warnings", [])]))
+    facts: Facts = {"panels": found.panels, "curves": found.curves, "prompts": found.prompts}
+    return replace(made, **facts, warnings=warned, provenance=origin)
 
 
 def _prompts(texts: PromptTexts, panel: int, with_tokens: bool, cell: Cell) -> PromptSet:

@@ -6,7 +6,7 @@ Finished steps are found in the cache by their keys, so a killed run goes on whe
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic
 
@@ -21,6 +21,7 @@ from .executor import Executor, Ledger, in_process
 from .kind import Cell, Summary, Together
 from .outputs import S, write_common
 from .plan import Plan, Work
+from .precision import is_coarse, words_of_rounding
 from .report import PAGE, read_report, write_study_report
 from .study import Study, read_study
 
@@ -63,6 +64,8 @@ class Planned:
     """[panel][model]."""
     together: Together | None
     plan: Plan
+    coarse: list[str]
+    """Of models in half precision, how far they are rounded."""
 
 
 def run(
@@ -96,8 +99,13 @@ def run(
     folder = writable_folder(Path(out) if out else Path("headcount-results") / read.name)
     bench, ledger = Bench(loader, read.models), Ledger()
     planned = plan_study(read, bench, memory)
+    # As they are run, with what the tasks decided.
+    panels = [getattr(row[0], "panel", panel) for row, panel in zip(planned.works, read.panels, strict=True)]
+    read = replace(read, panels=tuple(panels))
     if not quiet:
-        for note in dict.fromkeys(work.note for row in planned.works for work in row if work.note):
+        for note in dict.fromkeys(
+            [*planned.coarse, *(work.note for row in planned.works for work in row if work.note)]
+        ):
             say(note)
     with progress_bar(sum(step.cost for step in planned.plan.steps), quiet, lines=True) as bar:
         found = executor(planned.plan, bench, Store() if cache else None, bar, ledger)
@@ -105,6 +113,7 @@ def run(
     if planned.together is not None:
         cells = planned.together.finish(cells, found)
     summary: Summary = read.kind.part("outputs").write(folder, read, cells)
+    summary["warnings"] = [*summary.get("warnings", []), *planned.coarse]
     done = {**ledger.computed, **ledger.cached}
     steps = [{"key": step.key, "label": step.label} for step in planned.plan.steps if step.key in done]
     flat = tuple(cell for row in cells for cell in row)
@@ -119,14 +128,18 @@ def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned
         panel.check()
     kind, steps_of = study.kind, study.kind.part("steps")
     made: dict[tuple[int, str], Work[Cell]] = {}
+    coarse: dict[str, str] = {}
     for name in study.models:  # each model is loaded once, whatever the order of the panels
         for index, panel in enumerate(study.panels):
             if name in panel.models:
-                examples = bench.examples(name, {"kind": kind.name, "panel": panel.facts()})
-                made[index, name] = steps_of.plan(kind, panel, name, bench.model(name), examples, memory)
+                asked = {"kind": kind.name, "panel": panel.facts()}
+                model, examples = bench.model(name, asked), bench.examples(name, asked)
+                if is_coarse(model) and name not in coarse:
+                    coarse[name] = words_of_rounding(model, examples)
+                made[index, name] = steps_of.plan(kind, panel, name, model, examples, memory)
     works = [[made[index, name] for name in panel.models] for index, panel in enumerate(study.panels)]
     together: Together | None = None
     if hasattr(steps_of, "together"):
         together = steps_of.together([work for row in works for work in row])
     steps = [step for work in made.values() for step in work.steps] + list(together.steps if together else [])
-    return Planned(works, together, Plan.of(steps))
+    return Planned(works, together, Plan.of(steps), list(coarse.values()))
