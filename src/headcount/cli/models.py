@@ -114,7 +114,7 @@ def forecast(
 
 @app.command()
 def pull(model: Annotated[str, typer.Argument(help="A named model, such as smollm2.")]) -> None:
-    """Fetch a named model into the cache folder."""
+    """Fetch a named model into the cache folder; one that is there is verified, and fetched again if damaged."""
     from ..models import NAMED, bundled, smollm2
 
     if model not in NAMED:
@@ -128,9 +128,9 @@ def pull(model: Annotated[str, typer.Argument(help="A named model, such as smoll
             bar.describe(f"smollm2: {words}")
             bar.advance(smollm2.STEPS.index(words) > 0)
 
-        folder = smollm2.folder(step)
+        folder = smollm2.folder(step, verify=True)
     also = "" if model == "smollm2" else f", on which {model} is built"
-    print(f"smollm2{also} is in {folder}")
+    print(f"smollm2{also} is in {folder}, verified.")
 
 
 def sparsify(

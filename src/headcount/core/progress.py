@@ -1,7 +1,7 @@
 """A bar with an ETA, on stderr, for everything that takes longer than two seconds."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -30,8 +30,9 @@ class Bar:
 
 
 def say(words: str) -> None:
-    """One line on stderr."""
-    Console(stderr=True).print(words, style="dim", highlight=False, soft_wrap=True)
+    """One line on stderr, if it can be written."""
+    with suppress(OSError):
+        Console(stderr=True).print(words, style="dim", highlight=False, soft_wrap=True)
 
 
 def waiting(words: str) -> AbstractContextManager[object]:

@@ -29,7 +29,7 @@ def in_process(plan: Plan, bench: Bench, store: Store | None, bar: Bar, ledger: 
     for step in plan.steps:
         bar.describe(step.label)
         begun, paid = time.monotonic(), Paid(bar.advance)
-        kept = None if store is None else store.find(step.key, step.returns)
+        kept = None if store is None else store.find(step.key, step.returns, step.label)
         try:
             result = kept
             if result is None:

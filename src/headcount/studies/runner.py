@@ -14,11 +14,13 @@ from ..core.cache import Store
 from ..core.files import writable_folder
 from ..core.progress import progress_bar, say
 from ..models import load
+from ..models.changes import leaves_no_trace
 from ..sweeps import Curve
 from .bench import Bench, Loader
 from .executor import Executor, Ledger, in_process
 from .kind import Cell, Summary, Together
-from .outputs import S, write_common
+from .names import named_apart
+from .outputs import S, holds_another, results, write_common
 from .plan import Plan, Work
 from .study import Study, read_study
 
@@ -53,6 +55,7 @@ class Planned:
     plan: Plan
 
 
+@leaves_no_trace
 def run(
     study: str | Path,
     *,
@@ -82,21 +85,27 @@ def run(
     """
     read = read_study(study, quick=quick, models=models, tasks=tasks, overrides=overrides)
     folder = writable_folder(Path(out) if out else Path("headcount-results") / read.name)
+    store = Store() if cache else None
+    if store is not None:
+        writable_folder(store.folder)
     bench, ledger = Bench(loader, read.models), Ledger()
     planned = plan_study(read, bench, memory)
     if not quiet:
+        if holds_another(folder, read):
+            say(f"{folder} holds the results of another study. These take their place; --out keeps both.")
         for note in dict.fromkeys(work.note for row in planned.works for work in row if work.note):
             say(note)
     with progress_bar(sum(step.cost for step in planned.plan.steps), quiet, lines=True) as bar:
-        found = executor(planned.plan, bench, Store() if cache else None, bar, ledger)
+        found = executor(planned.plan, bench, store, bar, ledger)
     cells = [[work.gather(found) for work in row] for row in planned.works]
     if planned.together is not None:
         cells = planned.together.finish(cells, found)
-    summary: Summary = read.kind.part("outputs").write(folder, read, cells)
     done = {**ledger.computed, **ledger.cached}
     steps = [{"key": step.key, "label": step.label} for step in planned.plan.steps if step.key in done]
     flat = tuple(cell for row in cells for cell in row)
-    write_common(folder, read, flat, summary, steps)
+    with results(folder) as unfinished:
+        summary: Summary = read.kind.part("outputs").write(unfinished, read, cells)
+        write_common(unfinished, read, flat, summary, steps)
     return StudyResult(read, flat, folder, summary, len(ledger.computed), len(ledger.cached))
 
 
@@ -109,7 +118,8 @@ def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned
     for name in study.models:  # each model is loaded once, whatever the order of the panels
         for index, panel in enumerate(study.panels):
             if name in panel.models:
-                examples = bench.examples(name, {"kind": kind.name, "panel": panel.facts()})
+                asked = bench.examples(name, {"kind": kind.name, "panel": panel.facts()})
+                examples = named_apart(study.panels, index, asked)
                 made[index, name] = steps_of.plan(kind, panel, name, bench.model(name), examples, memory)
     works = [[made[index, name] for name in panel.models] for index, panel in enumerate(study.panels)]
     together: Together | None = None

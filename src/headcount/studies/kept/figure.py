@@ -34,6 +34,7 @@ ON_WHITE: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
 
 DrawnPanel = tuple[str, Sequence[Curve]]
 """Its title and its curves."""
+Threshold = float | None
 Looks = dict[tuple[str, str], dict[str, Any]]
 """How the line of a model and order is plotted."""
 
@@ -48,14 +49,16 @@ def plot(curves: Sequence[Curve], threshold: float | None = 0.9, title: str = ""
 def draw(
     panels: Sequence[DrawnPanel],
     *,
-    threshold: float | None,
+    threshold: Threshold | Sequence[Threshold],
     title: str = "",
     repeats: Mapping[Curve, Repeats] | None = None,
 ) -> Figure:
-    """Panels of curves, each with its own title; where fills differ, each begins a row. Several models are drawn in the
-    first order and by chance; tables have the other orders. With repeats, lines are those of the first, and numbers
-    speak of all."""
+    """Panels of curves, each with its own title, and one threshold for all or one for each; where fills differ, each
+    begins a row. Several models are drawn in the first order and by chance; tables have the other orders. With repeats,
+    lines are those of the first, and numbers speak of all."""
     panels = [(name, _shown(curves)) for name, curves in panels]
+    given = threshold if isinstance(threshold, Sequence) else [threshold] * len(panels)
+    thresholds = {curves[0]: own for (_, curves), own in zip(panels, given, strict=True)}
     everything = [curve for _, curves in panels for curve in curves]
     looks = _looks(everything)
     whole = {curve: (repeats or {}).get(curve, Repeats((curve,))) for curve in everything}
@@ -71,7 +74,7 @@ def draw(
     axes = figure.subplots(len(rows), columns, squeeze=False)
     for row, places in zip(rows, axes, strict=True):
         for (name, curves), ax in zip(row, places, strict=False):
-            _draw_panel(ax, name, curves, looks, threshold, whole)
+            _draw_panel(ax, name, curves, looks, thresholds[curves[0]], whole)
         for ax in places[len(row) :]:
             ax.remove()
         places[0].set_ylabel("Explained effect")
@@ -79,7 +82,9 @@ def draw(
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             legend.setdefault(label, handle)
-    surround(figure, {**legend, **orders}, beside, title, _caption(everything, threshold, whole), letters=13)
+    surround(
+        figure, {**legend, **orders}, beside, title, _caption(everything, list(thresholds.values()), whole), letters=13
+    )
     return figure
 
 
@@ -208,7 +213,7 @@ def _order_lines(looks: Looks) -> dict[str, Line2D]:
     return {words: Line2D([], [], color="#555555", linestyle=dashes, linewidth=1.2) for words, dashes in found}
 
 
-def _caption(curves: Sequence[Curve], threshold: float | None, repeats: Mapping[Curve, Repeats]) -> str:
+def _caption(curves: Sequence[Curve], thresholds: Sequence[Threshold], repeats: Mapping[Curve, Repeats]) -> str:
     """What lines, bands and dots are and what fills ask, so that the figure can stand alone."""
     models = []
     for model, own in grouped(curves, "model").items():
@@ -224,10 +229,9 @@ def _caption(curves: Sequence[Curve], threshold: float | None, repeats: Mapping[
     chance = any(curve.draws > 1 for curve in curves)
     by_draws = f" and, by chance, over {draws.removeprefix('1–')} draws" if chance else ""
     parts.append(f"{pairs} test prompts a panel, bands 90 % intervals over them{by_draws}")
-    if threshold:
-        parts.append(
-            f"dots: within {1 - threshold:.2g} of the whole model's effect, on the mean; rings: reached before"
-        )
+    if drawn := dict.fromkeys(f"{1 - threshold:.2g}" for threshold in thresholds if threshold):
+        within = " or ".join(drawn) + (", panel by panel," if len(drawn) > 1 else "")
+        parts.append(f"dots: within {within} of the whole model's effect, on the mean; rings: reached before")
     if (most := max(len(repeats[curve].curves) for curve in curves)) > 1:
         parts.append(f"of {most} repeats the median and the range, lines of the first")
     if curves[0].mode == "keep":

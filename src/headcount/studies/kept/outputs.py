@@ -16,7 +16,7 @@ from ...rank.scores import EdgeScores, HeadScores
 from ...sweeps import Closeness, Curve, Ratio, Repeats, compare_repeats
 from ...view.style import save_figure
 from ..kind import Summary
-from ..outputs import facts_of, file_name, rounded, summary_of
+from ..outputs import facts_of, file_names, rounded, summary_of
 from ..study import Study
 from .figure import draw
 from .steps import KeptCell
@@ -114,23 +114,23 @@ class KeptSummary(Summary):
 def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> KeptSummary:
     """Write everything into the folder and return the summary: units needed at the threshold for every curve, and
     ratios between models with their direction in words."""
-    threshold, table = cells[0][0].panel.threshold, list[Row]()
-    several = len({fill for row in cells for fill in row[0].panel.fills}) > 1
-    for cell in (cell for row in cells for cell in row):
-        fill = str(cell.panel.fill)
+    flat, table = [cell for row in cells for cell in row], list[Row]()
+    several = len({fill for cell in flat for fill in cell.panel.fills}) > 1
+    named = [_names(cell, str(cell.panel.fill) if several else "") for cell in flat]
+    for cell, name in zip(flat, file_names(named), strict=True):
         if isinstance(cell.scores, HeadScores):
-            table += [{**row, "fill": fill} for row in cell.scores.rows()]
-            named = [cell.scores.task, cell.scores.model, cell.scores.method, *[fill] * several]
-            cell.scores.save(folder / "scores" / file_name("-".join(named)))
+            told = {"mode": cell.curves[0].mode, "fill": str(cell.panel.fill)}
+            table += [{**row, **told} for row in cell.scores.rows()]
+            cell.scores.save(folder / "scores" / name)
         if isinstance(cell.scores, EdgeScores):
-            named = [cell.scores.task, cell.scores.model, *[fill] * several]
-            _write_circuit(folder / "edges" / file_name("-".join(named)), cell.scores, cell.curves, threshold)
+            _write_circuit(folder / "edges" / name, cell.scores, cell.curves, cell.panel.threshold)
     if table:
         write_file(folder / "scores.csv", csv_text(table))
-    repeats = {curve: cell.repeats(curve) for row in cells for cell in row for curve in cell.curves}
+    repeats = {curve: cell.repeats(curve) for cell in flat for curve in cell.curves}
     panels = [[curve for cell in row for curve in cell.curves] for row in cells]
-    titled = [(row[0].panel.title or curves[0].title, curves) for row, curves in zip(cells, panels, strict=True)]
-    save_figure(draw(titled, threshold=threshold, title=study.title, repeats=repeats), folder)
+    titled = [(curves[0].title, curves) for curves in panels]
+    thresholds = [row[0].panel.threshold for row in cells]
+    save_figure(draw(titled, threshold=thresholds, title=study.title, repeats=repeats), folder)
     entries, ratios = list[Facts](), list[Facts]()
     for row, curves in zip(cells, panels, strict=True):
         entries += [_entry(curve, repeats[curve], row[0].panel.threshold) for curve in curves]
@@ -141,6 +141,15 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
                 ratios.append({**facts_of(first, "task", "order", "fill"), **_ratio(ratio)})
     searches = [_search(cell) for row in cells for cell in row if cell.searched]
     return summary_of(KeptSummary, study, curves=entries, ratios=ratios, searches=searches)
+
+
+def _names(cell: KeptCell, fill: str) -> list[str]:
+    """What the files of a cell are called by."""
+    scores = cell.scores
+    if scores is None:
+        return []
+    method = [scores.method] if isinstance(scores, HeadScores) else []
+    return [scores.task, scores.model, *method, *([fill] if fill else [])]
 
 
 def _search(cell: KeptCell) -> Facts:
