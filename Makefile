@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH ?= .venv-bench
 
-.PHONY: demo test lint bench rankings tiny clean
+.PHONY: demo test lint bench rankings tiny page clean
 
 demo: $(READY)  ## a real model, four tasks, one figure
 	$(BIN)/headcount pull smollm2
@@ -27,6 +27,9 @@ rankings: $(READY)  ## every scoring method on models with known circuits and on
 
 tiny: $(READY)  ## train the bundled models tiny and tiny-sparse again, from nothing: under an hour on two cores
 	$(BIN)/python recipes/tiny.py
+
+page:  ## build report and switchboard from frontend/ into the package; needs node, which users do not
+	cd frontend && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -11,6 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from headcount import cli
+from headcount.cli.app import run_app
+from headcount.studies import STUDIES
 
 
 def test_importing_headcount_and_asking_for_help_import_no_torch():
@@ -28,6 +30,12 @@ def test_help_lists_the_commands():
     output = CliRunner().invoke(cli.app, ["--help"]).output
     for command in ("run", "check", "pull", "sparsify", "methods", "tasks"):
         assert command in output
+
+
+def test_a_process_that_calls_it_again_and_again_has_every_study_once(headcount):
+    said = [headcount("run", "--help")[1] for _ in range(2)]
+    assert said[0] == said[1]
+    assert len(run_app.registered_commands) == len(STUDIES)
 
 
 def test_methods_lists_every_method_with_its_cost(headcount):

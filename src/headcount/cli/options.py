@@ -22,7 +22,7 @@ def options_of(settings: type[Settings], defaults: Mapping[str, object], again: 
         name, kind = (again[key], list[str]) if key in again else (key, _kind(field))
         shown = _in_words(defaults.get(key, field.get_default())) or False
         words = sorted(set(literals(field.annotation)))
-        choice: Any = {"metavar": "|".join(words) if kind is not bool else None, "autocompletion": words.copy}
+        choice: Any = {"metavar": "|".join(words) if kind is not bool else None, "autocompletion": _told(words)}
         option = typer.Option(*_flags(name, kind), help=_help(field), show_default=shown, **choice if words else {})
         made.append(Parameter(key, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]))
     return made
@@ -49,6 +49,11 @@ def with_options(function: Command, parameters: Sequence[Parameter]) -> Command:
     function.__signature__ = Signature(list(parameters))  # type: ignore[attr-defined]
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return function
+
+
+def _told(words: list[str]) -> Callable[[], list[str]]:
+    """What completes an option. Typer takes the signature of it, which is slow to find for a method such as `copy`."""
+    return lambda: words
 
 
 def _flags(name: str, kind: object) -> tuple[str, ...]:

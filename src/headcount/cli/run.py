@@ -19,7 +19,9 @@ PLAN_HELP = "Say what would be run, what is cached, and what it takes."
 
 
 def add_study_commands() -> None:
-    """Plugins included; one that cannot be loaded is left out here, and told when it is asked for."""
+    """Plugins included; one that cannot be loaded is left out here, and told when it is asked for. Those of an earlier
+    call in the same process are replaced."""
+    run_app.registered_commands.clear()
     for name, kind in STUDIES.sound().items():
         with suppress(HeadcountError):  # its TOML may be missing or wrong
             run_app.command(name)(_command(kind))

@@ -10,6 +10,7 @@ from ...core.settings import Listed, check
 from ...core.words import (
     AttentionMethod,
     ChanceOrder,
+    Control,
     Grid,
     Mode,
     PlainOrder,
@@ -30,7 +31,7 @@ Orders = Annotated[Listed[ScoreOrder | ChanceOrder], AfterValidator(check(bool, 
 class Kept(Panel):
     """What heads, edges and attention edges share: a task, and a curve for each model and order."""
 
-    ONCE: ClassVar[tuple[str, ...]] = ("models", "orders", "fill")
+    ONCE: ClassVar[tuple[str, ...]] = ("models", "orders", "fill", "controls")
     units: Units
     """What is kept."""
     orders: Orders = ("absolute", "signed", "chance")
@@ -95,6 +96,9 @@ class ScoredKept(Kept):
     the same (kl), or as much of the metric as can be had (metric)."""
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Of the units, the first by one-pass attribution, that a learned ranking trains; the others follow."""
+    controls: Listed[Control] = ()
+    """What the first order explains where there is nothing to find: `nonsense`, the same prompts with answers dealt out
+    at random, ranked anew; `shuffled`, the same scores on other units. May be given again."""
 
     @property
     def fit(self) -> AnyFit | None:

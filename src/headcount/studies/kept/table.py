@@ -35,6 +35,11 @@ def show(result: StudyResult[KeptSummary]) -> None:
         print(f"{entry['task']}, {entry['model']}, best: {words}; chosen on train.")
     for search in result.summary["searches"]:
         print(f"{search['task']}, {search['model']}: {search['words']}.")
+    for control in result.summary["controls"]:
+        of = f"{control['task']}, {control['model']}, {control['order']}, {control['control']}"
+        low, high = (number(control[end], ".2f") for end in ("explained_low", "explained_high"))
+        share = f"{number(control['explained'], '.2f')} of the effect ({low} to {high})"
+        print(f"{of}: {control['k']} {unit} explain {share}; 0 is nothing.")
     for ratio in result.summary["ratios"]:
         with_fill = f", {ratio['fill']} fill" * (len(fills) > 1)
         print(f"{ratio['task']}, {ratio['order']}{with_fill}: {ratio['words']}.")
