@@ -115,10 +115,8 @@ def campaign(count, seed=0, exact=0.3, say=print):
         tried += 1
         name = rng.choice(sorted(known))
         model, call, expected, before, seconds, lines = known[name]
-        if rng.random() < exact:
-            moment = {"line": rng.randint(1, lines)}
-        else:
-            moment = {"after": rng.uniform(1e-5, seconds)}
+        moments = {"line": rng.randint(1, lines)}, {"after": rng.uniform(1e-5, seconds)}
+        moment = moments[rng.random() >= exact]
         struck += Interrupted(call, **moment).run()
         if state(model) != before:
             wrong.append(f"{name} at {moment}: {state(model)} instead of {before}")
