@@ -2,11 +2,13 @@
 
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import typer
 
 from ..core.errors import HeadcountError, nearest
+from ..core.limits import limit_in_words
 from . import cache, models, show
 from .app import app
 from .run import add_study_commands, study_first
@@ -22,6 +24,7 @@ def main() -> None:
         arguments = study_first(sys.argv[1:])
         add_study_commands()
         code = app(args=arguments, prog_name="headcount", standalone_mode=False)
+        sys.stdout.flush()
     except HeadcountError as error:
         _refuse(str(error))
     except UsageError as error:
@@ -29,6 +32,15 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         print("headcount: stopped.", file=sys.stderr)
         sys.exit(130)
+    except BrokenPipeError:  # who read what we print wants no more of it
+        _print_nowhere()
+        sys.exit(1)
+    except Exception as error:
+        words = limit_in_words(error)
+        if not words:
+            raise
+        _print_nowhere()
+        _refuse(words)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -36,6 +48,12 @@ def _refuse(words: str) -> None:
     if words:  # none where help has been shown instead
         print(f"headcount: {' '.join(words.split())}", file=sys.stderr)
     sys.exit(2)
+
+
+def _print_nowhere() -> None:
+    """Python writes what is left to print when it ends, which would fail once more."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage(error: Any) -> str:

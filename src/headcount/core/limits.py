@@ -50,7 +50,7 @@ def limit_in_words(error: BaseException) -> str:
         cure = "Give it fewer or shorter prompts, a smaller batch or --memory, or a smaller model, and run it again"
         return f"The machine has no memory left ({words}). {KEPT}. {cure}."
     place = getattr(error, "filename", None)
-    found = refusal(Path(str(place)) if place else Path("A file"), error)
+    found = refusal(Path(str(place)) if place else Path("What there is to say"), error)
     return "" if found is None else str(found)
 
 
