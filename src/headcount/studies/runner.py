@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Generic
 
 from ..core.cache import Store
+from ..core.errors import HeadcountError
 from ..core.files import writable_folder
 from ..core.progress import progress_bar, say
 from ..models import load
@@ -21,7 +22,7 @@ from .executor import Executor, Ledger, in_process
 from .kind import Cell, Summary, Together
 from .names import named_apart
 from .outputs import S, holds_another, results, write_common
-from .plan import Plan, Work
+from .plan import Found, Plan, Work
 from .study import Study, read_study
 
 
@@ -53,6 +54,8 @@ class Planned:
     """[panel][model]."""
     together: Together | None
     plan: Plan
+    of_cells: Plan
+    """The same without what is done for all cells together."""
 
 
 @leaves_no_trace
@@ -96,7 +99,21 @@ def run(
         for note in dict.fromkeys(work.note for row in planned.works for work in row if work.note):
             say(note)
     with progress_bar(sum(step.cost for step in planned.plan.steps), quiet, lines=True) as bar:
-        found = executor(planned.plan, bench, store, bar, ledger)
+        found = executor(planned.of_cells, bench, store, bar, ledger, Found())
+        last = planned.together.steps if planned.together else ()
+        if any(store is None or not store.has(step.key) for step in last):
+            # They may wait for other programs. What is there by now is written without them first.
+            reasons = {step.key: HeadcountError(f"{step.label} has not answered yet.") for step in last}
+            _write(folder, read, planned, ledger, Found({**found.results, **reasons}))
+        found = executor(planned.plan, bench, store, bar, ledger, found)
+    cells, summary = _write(folder, read, planned, ledger, found)
+    return StudyResult(read, cells, folder, summary, len(ledger.computed), len(ledger.cached))
+
+
+def _write(
+    folder: Path, study: Study, planned: Planned, ledger: Ledger, found: Found
+) -> tuple[tuple[Cell, ...], Summary]:
+    """What has been found, into the output folder."""
     cells = [[work.gather(found) for work in row] for row in planned.works]
     if planned.together is not None:
         cells = planned.together.finish(cells, found)
@@ -104,9 +121,9 @@ def run(
     steps = [{"key": step.key, "label": step.label} for step in planned.plan.steps if step.key in done]
     flat = tuple(cell for row in cells for cell in row)
     with results(folder) as unfinished:
-        summary: Summary = read.kind.part("outputs").write(unfinished, read, cells)
-        write_common(unfinished, read, flat, summary, steps)
-    return StudyResult(read, flat, folder, summary, len(ledger.computed), len(ledger.cached))
+        summary: Summary = study.kind.part("outputs").write(unfinished, study, cells)
+        write_common(unfinished, study, flat, summary, steps)
+    return flat, summary
 
 
 def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned:
@@ -125,5 +142,5 @@ def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned
     together: Together | None = None
     if hasattr(steps_of, "together"):
         together = steps_of.together([work for row in works for work in row])
-    steps = [step for work in made.values() for step in work.steps] + list(together.steps if together else [])
-    return Planned(works, together, Plan.of(steps))
+    steps = [step for work in made.values() for step in work.steps]
+    return Planned(works, together, Plan.of([*steps, *(together.steps if together else [])]), Plan.of(steps))
