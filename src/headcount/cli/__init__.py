@@ -9,11 +9,11 @@ import typer
 
 from ..core.errors import HeadcountError, nearest
 from ..core.limits import limit_in_words
-from . import cache, models, show
+from . import cache, models, play, show
 from .app import app
 from .run import add_study_commands, study_first
 
-__all__ = ["app", "cache", "main", "models", "show"]
+__all__ = ["app", "cache", "main", "models", "play", "show"]
 UsageError: Any = typer.BadParameter.__base__
 
 

@@ -162,9 +162,8 @@ def _step(command: list[str], trouble: str) -> None:
 
 
 def _patience(answers: int) -> float:
-    """Seconds after which COMET is given up: an hour, for its model may have to be downloaded, and what the answers take
-    on a slow machine; or as the user says."""
-
+    """Seconds after which COMET is given up: an hour, for its model may have to be downloaded, and what the answers
+    take on a slow machine; or as the user says."""
     asked = os.environ.get("HEADCOUNT_COMET_SECONDS", "")
     try:
         return float(asked) if asked else 3600.0 + 5.0 * answers

@@ -77,15 +77,20 @@ def task(name: str | Path, model: "Model", *, n: int = 200, seed: int = 0, split
     if n < 2:
         raise HeadcountError(f"A task needs at least 2 examples, one to score on and one to measure on; n is {n}.")
     require_seed(seed)
-    limit, start = context_of(model), _start_token(model)
-    tokens = Tokens(model.encode, model.hf.config.get_text_config().vocab_size, limit, start)
+    tokens = tokens_of(model)
     made = _made(str(name), tokens, n, seed, split)
     longest = max(len(example.ids) for side in made.sides for example in side)
-    if limit and longest > limit:
+    if tokens.limit and longest > tokens.limit:
         raise HeadcountError(
-            f"The task {made.name!r} has a prompt of {longest} tokens, but {model.name} takes {limit} at most."
+            f"The task {made.name!r} has a prompt of {longest} tokens, but {model.name} takes {tokens.limit} at most."
         )
     return made
+
+
+def tokens_of(model: "Model") -> Tokens:
+    """What tasks ask of a model's tokenizer."""
+    vocabulary = int(model.hf.config.get_text_config().vocab_size)
+    return Tokens(model.encode, vocabulary, context_of(model), _start_token(model))
 
 
 def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
