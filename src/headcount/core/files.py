@@ -59,7 +59,7 @@ def write_file(path: Path, content: str | bytes | bytearray) -> None:
 
 
 @contextmanager
-def write_folder(folder: Path, is_whole: Callable[[Path], bool]) -> Iterator[Path]:
+def write_folder(folder: Path, is_whole: Callable[[Path], bool] = Path.is_dir) -> Iterator[Path]:
     """Fill a folder that appears under its name only when the block has ended well. Where another process has put a
     whole one there meanwhile, that one stays; a damaged one makes room."""
     writable_folder(folder.parent)
