@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
 from types import FrameType
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch import nn
@@ -36,12 +36,12 @@ class Changes:
         """What will undo the change that comes next."""
         self._undo.append(undo)
 
-    def before(self, module: nn.Module, hook: Callable[..., Any]) -> None:
+    def before(self, module: nn.Module, hook: Callable[..., object]) -> None:
         """Call a hook before a module runs."""
         self.note(partial(_unhook, module._forward_pre_hooks, hook))
         module.register_forward_pre_hook(hook)
 
-    def after(self, module: nn.Module, hook: Callable[..., Any], first: bool = False) -> None:
+    def after(self, module: nn.Module, hook: Callable[..., object], first: bool = False) -> None:
         """Call a hook after a module has run; before the hooks that are there, or behind them."""
         self.note(partial(_unhook, module._forward_hooks, hook))
         module.register_forward_hook(hook, prepend=first)
@@ -54,7 +54,7 @@ class Changes:
         self.note(partial(_restore, module, module.__dict__.get("forward")))
         module.forward = forward
 
-    def set(self, thing: Any, name: str, value: object) -> None:
+    def set(self, thing: object, name: str, value: object) -> None:
         """Give an attribute another value."""
         self.note(partial(setattr, thing, name, getattr(thing, name)))
         setattr(thing, name, value)
@@ -68,7 +68,7 @@ class Changes:
             _open().remove(self)
 
 
-def _unhook(hooks: dict[int, Any], hook: Callable[..., Any]) -> None:
+def _unhook(hooks: dict[int, Callable[..., object]], hook: Callable[..., object]) -> None:
     for number in [number for number, other in hooks.items() if other is hook]:
         hooks.pop(number, None)
 
