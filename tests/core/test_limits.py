@@ -122,7 +122,21 @@ def test_a_command_that_cannot_print_says_so(headcount, monkeypatch, tmp_path):
 def test_a_file_size_limit_ends_a_study_in_a_sentence_and_keeps_its_steps(folder, tmp_path):
     """In the place of a full disk, where none can be made."""
     said, cache, out = tmp_path / "said", tmp_path / "cache", tmp_path / "out"
-    asked = ("run", "heads-kept", "--model", folder, "--task", "ioi", "-n", 8, "--order", "absolute", "--out", out)
+    asked = (
+        "run",
+        "heads-kept",
+        "--model",
+        folder,
+        "--task",
+        "ioi",
+        "-n",
+        8,
+        "--method",
+        "one-pass",
+        "--order",
+        "absolute",
+    )
+    asked = (*asked, "--out", out)
     size = 6000  # scores fit into it, a figure does not
     process = start(*asked, cache=cache, said=said, limits={resource.RLIMIT_FSIZE: (size, size)})
     assert ended(process) == 2, said.read_text()
