@@ -1,5 +1,6 @@
 """The command line: parse, call, print. Nothing here imports torch until a command needs it."""
 
+import io
 import os
 import sys
 from contextlib import suppress
@@ -12,16 +13,19 @@ from ..core.limits import limit_in_words
 from . import cache, models, play, show
 from .app import app
 from .run import add_study_commands, study_first
+from .unforeseen import told_and_kept
 
 __all__ = ["app", "cache", "main", "models", "play", "show"]
 UsageError: Any = typer.BadParameter.__base__
 
 
 def main() -> None:
-    """The entry point: bad input is one sentence on stderr and exit code 2, never a traceback."""
+    """The entry point: bad input is one sentence on stderr and exit code 2, and what nobody foresaw one sentence, a log
+    and exit code 1; never a traceback."""
     _calm_libraries()
+    _print_anything()
     try:
-        arguments = study_first(sys.argv[1:])
+        arguments = study_first(_readable(sys.argv[1:]))
         add_study_commands()
         code = app(args=arguments, prog_name="headcount", standalone_mode=False)
         sys.stdout.flush()
@@ -35,25 +39,45 @@ def main() -> None:
     except BrokenPipeError:  # who read what we print wants no more of it
         _print_nowhere()
         sys.exit(1)
-    except Exception as error:
-        words = limit_in_words(error)
-        if not words:
-            raise
+    except Exception as error:  # a limit of the machine; or a mistake of ours, or a library's
         _print_nowhere()
-        _refuse(words)
+        if words := limit_in_words(error):
+            _refuse(words)
+        print(f"headcount: {told_and_kept(error)}", file=sys.stderr)
+        sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _refuse(words: str) -> None:
     if words:  # none where help has been shown instead
-        print(f"headcount: {' '.join(words.split())}", file=sys.stderr)
+        print(f"headcount: {HeadcountError(words)}", file=sys.stderr)
     sys.exit(2)
 
 
 def _print_nowhere() -> None:
-    """Python writes what is left to print when it ends, which would fail once more."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Where nothing can be printed: Python would try once more when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _readable(arguments: list[str]) -> list[str]:
+    """Refuse what is not text: it could be opened, but neither written into a table nor told."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise HeadcountError(f"The argument {argument!r} is not UTF-8. Rename what it names.") from error
+    return arguments
+
+
+def _print_anything() -> None:
+    """A terminal that lacks a letter is shown its code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _usage(error: Any) -> str:

@@ -12,6 +12,7 @@ from ..core.files import fill_folder, writable_folder
 from ..core.progress import progress_bar, say
 from ..core.provenance import versions
 from ..models import NAMED, Model, gated_folder, load
+from ..models.adapters import ADAPTER, has_adapter
 from ..models.changes import leaves_no_trace
 from ..models.gated_folder import CHECKPOINT, FACTS, SparseFacts, is_sparse, is_unfinished
 from ..models.gates import gates_of
@@ -140,7 +141,7 @@ def _lasting(source: str | Path) -> str:
 
 def _require_start(folder: Path, model: Model, recipe: Recipe) -> str:
     """Refuse an earlier result that training cannot begin with; a hash of the one that it can."""
-    if recipe.lora is None or not (is_sparse(folder) and gated_folder.has_adapter(folder)):
+    if recipe.lora is None or not (is_sparse(folder) and has_adapter(folder)):
         raise HeadcountError(
             f"--start-from takes the folder of an adapter that headcount sparsify wrote, and --lora with its rank; got"
             f" {folder}."
@@ -154,7 +155,7 @@ def _require_start(folder: Path, model: Model, recipe: Recipe) -> str:
     if facts.made["recipe"]["lora"] != recipe.lora:
         raise HeadcountError(f"The adapter in {folder} has the rank {facts.made['recipe']['lora']}; give --lora so.")
     gated_folder.require_base(facts, model, folder)
-    return _sha256((folder / gated_folder.ADAPTER).read_bytes())
+    return _sha256((folder / ADAPTER).read_bytes())
 
 
 def _begin_with(trainee: Trainee, folder: Path) -> None:

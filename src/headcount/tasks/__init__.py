@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ..core.errors import HeadcountError, did_you_mean, require_known, require_seed
 from ..core.files import read_toml
+from ..core.plain import plain, quoted
+from ..core.reading import local_path
 from ..core.registry import Registry, resolve
 from ..core.words import SPLITS_BY, SplitBy
 from .examples import Task
@@ -99,19 +101,23 @@ def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
         return nonsense(_made(name.removeprefix(NONSENSE), tokens, n, seed, split), seed)
     if split != "words" and not _splits_templates(name):
         known = [name for name in TASKS.sound() if _splits_templates(name)]
-        raise HeadcountError(f"{name!r} cannot be split by {split}. Known: {', '.join(known)}. Leave split at 'words'.")
+        raise HeadcountError(
+            f"{quoted(name)} cannot be split by {split}. Known: {', '.join(known)}. Leave split at 'words'."
+        )
     rng = random.Random(f"{name} {seed}")
     items: Sequence[Sequence[Item]]
     if is_known_set(name):
         title, items = name.partition(":")[0], read_known_set(name, rng)
     elif name.endswith(".jsonl"):
-        title = Path(name).stem
-        train, test, metric = read_examples(Path(name), tokens, n, seed)
+        title = plain(Path(name).stem)
+        train, test, metric = read_examples(local_path(name), tokens, n, seed)
         return Task(title, title.replace("-", " ").replace("_", " "), metric, train, test)
     elif name.startswith(PREFIX):
         title, items = name.removeprefix(PREFIX), read_lm_eval(name, rng)
     elif name not in TASKS:
-        raise HeadcountError(f"There is no task {name!r}.{did_you_mean(name, known_tasks())} A file ends in .jsonl.")
+        raise HeadcountError(
+            f"There is no task {quoted(name)}.{did_you_mean(name, known_tasks())} A file ends in .jsonl."
+        )
     else:
         source = _source(name, split)
         title = source.title
