@@ -73,9 +73,10 @@ def rows(place):
 def test_two_files_whose_names_end_alike_stay_apart(run, tmp_path):
     for place, words in (("ta", ("Mary", "John")), ("tb", ("John", "Mary"))):
         (tmp_path / place).mkdir()
+        verbs = ("saw", "met")  # no pair stands in both splits
         lines = [
-            {"clean": f"{words[0]} and {words[1]} saw {words[number % 2]}",
-             "corrupt": f"{words[0]} and {words[1]} saw {words[1 - number % 2]}",
+            {"clean": f"{words[0]} and {words[1]} {verbs[number // 2]} {words[number % 2]}",
+             "corrupt": f"{words[0]} and {words[1]} {verbs[number // 2]} {words[1 - number % 2]}",
              "answer": f" {words[1 - number % 2]}", "wrong": f" {words[number % 2]}",
              "split": ("train", "test")[number // 2]}
             for number in range(4)
