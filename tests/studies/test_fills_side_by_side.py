@@ -35,9 +35,9 @@ def test_panels_may_have_fills_of_their_own(tmp_path):
     path = tmp_path / "my.toml"
     path.write_text('[[panel]]\ntask = "ioi"\nfill = ["zero", "mean"]\n[[panel]]\ntask = "docstring"\n')
     found = [(panel.task, panel.fill) for panel in read_study(path).panels]
-    assert found == [("ioi", "zero"), ("docstring", "counterfactual"), ("ioi", "mean")]
+    assert found == [("ioi", "zero"), ("docstring", ""), ("ioi", "mean")]
     one_pass = read_study(path, overrides=PASS).panels
-    assert [panel.method for panel in one_pass] == ["attribution", "attribution-ig", "attribution"]
+    assert [panel.method for panel in one_pass] == ["attribution", "one-pass", "attribution"]
 
 
 @pytest.mark.parametrize(

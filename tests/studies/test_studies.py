@@ -28,8 +28,8 @@ def result(folder, shared_cache, tmp_path):
 def test_the_output_folder(result, tmp_path):
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {
-        "curves.csv", "scores.csv", "scores", "summary.json", "study.toml", "provenance.json",
-        "figure.png", "figure.svg", "figure.pdf",
+        "curves.csv", "curves", "scores.csv", "scores", "summary.json", "study.toml", "provenance.json",
+        "figure.png", "figure.svg", "figure.pdf", "heads.png", "heads.svg", "heads.pdf",
     }  # fmt: skip
 
 
@@ -247,8 +247,8 @@ def test_wrong_names_are_found_before_anything_runs(folder, own_cache, tmp_path)
         ({}, "learned"),
         ({"fill": "zero"}, "learned"),
         ({"fill": "resample"}, "attribution"),
-        ({"mode": "mask"}, "attribution-ig"),
-        ({"method": "one-pass"}, "attribution-ig"),
+        ({"mode": "mask", "fill": "counterfactual"}, "attribution-ig"),
+        ({"method": "one-pass", "fill": "counterfactual"}, "attribution-ig"),
         ({"method": "one-pass", "fill": "zero"}, "attribution"),
         ({"method": "patching"}, "patching"),
         ({"units": "edges"}, "edge-learned"),

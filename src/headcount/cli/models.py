@@ -17,7 +17,17 @@ from ..rank.fit import QUICK
 from ..sparse.recipe import Recipe
 from ..tasks import task as make_task
 from ..view.tables import print_comparison, print_evaluation, print_table
-from .app import AllowCode, ModelArgument, SplitOption, app, load_model, trust
+from .app import (
+    AllowCode,
+    DeviceOption,
+    DtypeOption,
+    ModelArgument,
+    RevisionOption,
+    SplitOption,
+    app,
+    load_model,
+    trust,
+)
 from .options import given, options_of, own_options, with_options
 
 READERS_HELP = "Who reads keys and values: kv-heads or query-heads; or components, a head being one reader."
@@ -35,6 +45,9 @@ def score(
     seed: Annotated[int, typer.Option(help="Of the task and of fits.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and updates, for gating.")] = False,
     split: SplitOption = "words",
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
+    revision: RevisionOption = None,
     code: AllowCode = False,
 ) -> None:
     """Score every head on a task and save the scores, to be compared or swept later."""
@@ -42,7 +55,7 @@ def score(
 
     trust(code)
     writable_folder(out)
-    loaded, fit = load_model(model), QUICK if quick else None
+    loaded, fit = load_model(model, device, dtype, revision), QUICK if quick else None
     asked = make_task(task, loaded, n=n, seed=seed, split=cast(SplitBy, split))
     made = make_scores(loaded, asked, method, fill=fill, seed=seed, fit=fit)
     made.save(out)
@@ -73,11 +86,13 @@ def compare(
 
 
 @app.command()
-def check(model: ModelArgument) -> None:
+def check(
+    model: ModelArgument, device: DeviceOption = None, dtype: DtypeOption = None, revision: RevisionOption = None
+) -> None:
     """Run the self-test on a model: one verdict a line."""
     from ..meters.selfcheck import check as check_model
 
-    loaded = load_model(model)
+    loaded = load_model(model, device, dtype, revision)
     print(f"{loaded.name}: {type(loaded.hf).__name__}, {loaded.n_layers} layers of {loaded.n_heads} heads")
     passed = []
     for verdict in check_model(loaded):

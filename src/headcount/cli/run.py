@@ -14,7 +14,14 @@ from ..studies.study import parse, read_study, study_path
 from .app import AllowCode, run_app, trust
 from .options import Command, given, options_of, own_options, takes_list, with_options
 
-AGAIN = {"models": "model", "task": "task", "orders": "order", "fill": "fill", "controls": "control"}
+AGAIN = {
+    "models": "model",
+    "task": "task",
+    "orders": "order",
+    "fill": "fill",
+    "method": "method",
+    "controls": "control",
+}
 """Keys whose option is given once for each value, where a kind of study takes several."""
 PLAN_HELP = "Say what would be run, what is cached, and what it takes."
 

@@ -22,7 +22,6 @@ from ..edit import Filling, cut_heads, push_heads
 from ..models import Model
 from ..models.attention import grouped_attention
 from ..models.changes import changing, leaves_no_trace
-from ..tasks import context_of
 from .meter import Advance, silent
 
 PROMPT_TOKENS = 16384
@@ -102,7 +101,7 @@ def generate(
     """
     if change is None:
         change = Cuts(torch.ones(1, model.n_layers, model.n_heads, dtype=torch.bool))
-    limit, longest = context_of(model), max(map(len, prompts), default=0)
+    limit, longest = model.context, max(map(len, prompts), default=0)
     if limit and longest + max_new_tokens > limit:
         raise HeadcountError(
             f"A prompt of {longest} tokens and an answer of {max_new_tokens} are more than the {limit} that"

@@ -38,6 +38,7 @@ class Summary(TypedDict):
     version: int  # changes when the meaning of a key does
     kind: str
     title: str
+    warnings: list[str]  # why its numbers may mean little: a model that cannot do a task, coarse precision
 
 
 class Cell(Protocol):

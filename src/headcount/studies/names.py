@@ -7,7 +7,7 @@ from pathlib import Path
 from ..tasks.examples import Task
 from .panel import Fingerprinted, Panel
 
-TOLD = ("task", "models", "title", "fill")
+TOLD = ("task", "models", "title", "fill", "method")
 """Settings that have columns or rows of their own."""
 LONGEST = 40
 
@@ -48,7 +48,8 @@ def _parts(task: str) -> tuple[str, ...]:
 
 
 def _rivals(one: Panel, other: Panel) -> bool:
-    same = one.task == other.task and getattr(one, "fill", None) == getattr(other, "fill", None)
+    told = ("task", "fill", "method")
+    same = all(getattr(one, name, None) == getattr(other, name, None) for name in told)
     return same and one != other and bool(set(one.models) & set(other.models))
 
 

@@ -1,10 +1,10 @@
-"""What every study leaves behind beside its own tables: curves.csv, the resolved TOML, provenance, the summary."""
+"""What every study leaves behind beside its own tables: its curves, the resolved TOML, provenance, the summary."""
 
 import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -15,13 +15,16 @@ from ..core.files import fill_folder, write_file
 from ..core.keys import digest
 from ..core.provenance import Facts, versions
 from ..core.saving import csv_text
+from ..sweeps import Curve
+from ..sweeps.guessing import guessing
 from .kind import Cell, Summary
 from .study import Study
 
 S = TypeVar("S", bound=Summary)
 SUMMARY_VERSION = 2
 LONGEST_NAME = 120
-PROVENANCE, STUDY = "provenance.json", "study.toml"
+SUMMARY, PROVENANCE, STUDY, CURVES = "summary.json", "provenance.json", "study.toml", "curves"
+"""Where `headcount.open` finds them; curves lie in a folder each."""
 CSV_COLUMNS = ("model", "task", "units", "method", "order", "mode", "fill", "k", "metric", "value", "low", "high")
 
 
@@ -59,16 +62,36 @@ def write_common(folder: Path, study: Study, cells: Sequence[Cell], summary: Sum
     rows = [row for curve in curves for row in curve.rows()]
     write_file(folder / "curves.csv", csv_text([{key: row[key] for key in CSV_COLUMNS} for row in rows], CSV_COLUMNS))
     write_file(folder / STUDY, study.to_toml())
-    write_file(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
+    again = [curve for cell in cells for curve in getattr(cell, "again", ())]
+    names = _save_curves(folder / CURVES, [*curves, *again])
+    folders = {"first": names[: len(curves)], "again": names[len(curves) :]}
+    write_file(folder / SUMMARY, json.dumps(summary, indent=1) + "\n")
     origins = [cell.scores.provenance for cell in cells if hasattr(cell.scores, "provenance")]
     facts = {"versions": versions(), "scores": origins, "curves": [curve.provenance for curve in curves]}
-    write_file(folder / PROVENANCE, json.dumps({**facts, "steps": list(steps)}, indent=1) + "\n")
+    facts |= {"curve_folders": folders, "steps": list(steps)}
+    write_file(folder / PROVENANCE, json.dumps(facts, indent=1) + "\n")
+
+
+def _save_curves(folder: Path, curves: Sequence[Curve]) -> list[str]:
+    """Each into a folder of its own, whose name says what it is; the names."""
+    names: list[str] = []
+    told = [(curve.task, curve.model, curve.method, curve.order, curve.fill) for curve in curves]
+    for curve, words in zip(curves, file_names(told), strict=True):
+        number = sum(name.partition("~")[0] == words for name in names) + 1
+        names.append(words if number == 1 else f"{words}~{number}")
+        curve.save(folder / names[-1])
+    return names
 
 
 def summary_of(schema: type[S], study: Study, **more: object) -> S:
     """What every summary begins with, and what this kind says beyond it; an error where that is not its type."""
-    facts = {"version": SUMMARY_VERSION, "kind": study.kind.name, "title": study.title, **more}
+    facts = {"version": SUMMARY_VERSION, "kind": study.kind.name, "title": study.title, "warnings": [], **more}
     return TypeAdapter(schema).validate_python(facts, extra="forbid")
+
+
+def cannot_do(curves: Iterable[Curve]) -> list[str]:
+    """What to say of models that only guess."""
+    return list(dict.fromkeys(words for curve in curves if (words := guessing(curve)) is not None))
 
 
 def facts_of(thing: object, *names: str) -> Facts:

@@ -6,7 +6,7 @@ Finished steps are found in the cache by their keys, so a killed run goes on whe
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic
 
@@ -23,6 +23,7 @@ from .kind import Cell, Summary, Together
 from .names import named_apart
 from .outputs import S, holds_another, results, write_common
 from .plan import Found, Plan, Work
+from .precision import is_coarse, words_of_rounding
 from .study import Study, read_study
 
 
@@ -56,6 +57,8 @@ class Planned:
     plan: Plan
     of_cells: Plan
     """The same without what is done for all cells together."""
+    coarse: list[str]
+    """Of models in half precision, how far they are rounded."""
 
 
 @leaves_no_trace
@@ -93,10 +96,15 @@ def run(
         writable_folder(store.folder)
     bench, ledger = Bench(loader, read.models), Ledger()
     planned = plan_study(read, bench, memory)
+    # As they are run, with what the tasks decided.
+    panels = [getattr(row[0], "panel", panel) for row, panel in zip(planned.works, read.panels, strict=True)]
+    read = replace(read, panels=tuple(panels))
     if not quiet:
         if holds_another(folder, read):
             say(f"{folder} holds the results of another study. These take their place; --out keeps both.")
-        for note in dict.fromkeys(work.note for row in planned.works for work in row if work.note):
+        for note in dict.fromkeys(
+            [*planned.coarse, *(work.note for row in planned.works for work in row if work.note)]
+        ):
             say(note)
     with progress_bar(sum(step.cost for step in planned.plan.steps), quiet, lines=True) as bar:
         found = executor(planned.of_cells, bench, store, bar, ledger, Found())
@@ -122,6 +130,7 @@ def _write(
     flat = tuple(cell for row in cells for cell in row)
     with results(folder) as unfinished:
         summary: Summary = study.kind.part("outputs").write(unfinished, study, cells)
+        summary["warnings"] = [*summary.get("warnings", []), *planned.coarse]
         write_common(unfinished, study, flat, summary, steps)
     return flat, summary
 
@@ -132,15 +141,20 @@ def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned
         panel.check()
     kind, steps_of = study.kind, study.kind.part("steps")
     made: dict[tuple[int, str], Work[Cell]] = {}
+    coarse: dict[str, str] = {}
     for name in study.models:  # each model is loaded once, whatever the order of the panels
         for index, panel in enumerate(study.panels):
             if name in panel.models:
-                asked = bench.examples(name, {"kind": kind.name, "panel": panel.facts()})
-                examples = named_apart(study.panels, index, asked)
-                made[index, name] = steps_of.plan(kind, panel, name, bench.model(name), examples, memory)
+                asked = {"kind": kind.name, "panel": panel.facts()}
+                model, examples = bench.model(name, asked), bench.examples(name, asked)
+                examples = named_apart(study.panels, index, examples)
+                if is_coarse(model) and name not in coarse:
+                    coarse[name] = words_of_rounding(model, examples)
+                made[index, name] = steps_of.plan(kind, panel, name, model, examples, memory)
     works = [[made[index, name] for name in panel.models] for index, panel in enumerate(study.panels)]
     together: Together | None = None
     if hasattr(steps_of, "together"):
         together = steps_of.together([work for row in works for work in row])
     steps = [step for work in made.values() for step in work.steps]
-    return Planned(works, together, Plan.of([*steps, *(together.steps if together else [])]), Plan.of(steps))
+    plan = Plan.of([*steps, *(together.steps if together else [])])
+    return Planned(works, together, plan, Plan.of(steps), list(coarse.values()))

@@ -22,6 +22,7 @@ from .curve import Curve
 from .needed import UnitsNeeded
 from .ratio import Ratio, compare, log_ratios
 from .resampling import ends_of, t_quantile
+from .stability import Stability, stability_of
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,13 @@ class Repeats:
             low = min(max(math.floor(math.exp(bottom)), 1), value)
             high = max(min(math.ceil(math.exp(min(top, 700))), first.total), value)
         return replace(first, value=value, low=low, high=high, stays=middle(stays), each=each)
+
+    def stability(self, k: int | None = None, threshold: float = 0.9) -> Stability | None:
+        """In how many repeats each unit is among the first k; by default as many as the median of the repeats needs.
+        None of a single curve, of orders by chance, and where no k is known."""
+        k = k or self.units_needed(threshold).value
+        rankings = [curve.ranking for curve in self.curves if curve.ranking]
+        return None if k is None or len(rankings) < 2 else stability_of(rankings, k, self.curves[0].total)
 
 
 def compare_repeats(first: Repeats, second: Repeats, threshold: float = 0.9, level: float = 0.9) -> Ratio | None:

@@ -14,12 +14,14 @@ from ...core.saving import Row, csv_text
 from ...core.words import AIMS, SCORE_ORDERS, Mode, ScoreOrder, Units
 from ...rank.scores import EdgeScores, HeadScores
 from ...sweeps import Closeness, Curve, Ratio, Repeats, compare_repeats
+from ...view.head_map import draw_scores
 from ...view.style import save_figure
 from ..kind import Summary
-from ..outputs import facts_of, file_names, rounded, summary_of
+from ..outputs import cannot_do, facts_of, file_names, rounded, summary_of
 from ..study import Study
 from .controls import ControlEntry, control_entries
 from .figure import draw
+from .settings import Kept, ScoredKept
 from .steps import KeptCell
 
 
@@ -29,6 +31,15 @@ class ClosenessEntry(TypedDict):
     distance: float | None  # mean |1 - f|
     near: float | None  # share of the prompts within 0.25
     kl: float | None
+
+
+class StabilityEntry(TypedDict):
+    """How steady the first heads are over repeats."""
+
+    k: int  # the median of what the repeats need
+    jaccard: float  # mean overlap of two repeats
+    by_chance: float
+    shares: dict[str, float]  # head -> share of the repeats that have it
 
 
 class KeptEntry(TypedDict):
@@ -69,6 +80,7 @@ class KeptEntry(TypedDict):
     test_pairs: int
     draws: int
     areas: dict[str, float | None]  # MIB's, of edges
+    stability: StabilityEntry | None  # of the first heads over the repeats; none of a single one
     which: list[str]  # the heads needed; of edges, which may be thousands, the circuit has files of its own
 
 
@@ -118,7 +130,8 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
     ratios between models with their direction in words."""
     flat, table = [cell for row in cells for cell in row], list[Row]()
     several = len({fill for cell in flat for fill in cell.panel.fills}) > 1
-    named = [_names(cell, str(cell.panel.fill) if several else "") for cell in flat]
+    by_method = len({cell.panel.methods for cell in flat if isinstance(cell.panel, ScoredKept)}) > 1
+    named = [_names(cell, by_method, str(cell.panel.fill) if several else "") for cell in flat]
     for cell, name in zip(flat, file_names(named), strict=True):
         if isinstance(cell.scores, HeadScores):
             told = {"mode": cell.curves[0].mode, "fill": str(cell.panel.fill)}
@@ -130,8 +143,9 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
         write_file(folder / "scores.csv", csv_text(table))
     repeats = {curve: cell.repeats(curve) for cell in flat for curve in cell.curves}
     panels = [[curve for cell in row for curve in cell.curves] for row in cells]
-    titled = [(curves[0].title, curves) for curves in panels]
-    thresholds = [row[0].panel.threshold for row in cells]
+    titled, thresholds = _drawn([row[0].panel for row in cells], panels)
+    if maps := [cell.scores for cell in flat if isinstance(cell.scores, HeadScores)]:
+        save_figure(draw_scores(maps), folder, "heads")
     controlled = {cell.controlled: cell for cell in flat if cell.controlled}
     lines = {curve: cell.controls for curve, cell in controlled.items()}
     save_figure(draw(titled, threshold=thresholds, title=study.title, repeats=repeats, controls=lines), folder)
@@ -146,15 +160,31 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
     searches = [_search(cell) for row in cells for cell in row if cell.searched]
     found = [control_entries(curve, cell.controls, cell.panel.threshold) for curve, cell in controlled.items()]
     controls = [entry for own in found for entry in own]
-    return summary_of(KeptSummary, study, curves=entries, ratios=ratios, searches=searches, controls=controls)
+    told = cannot_do(curve for own in panels for curve in own)
+    return summary_of(
+        KeptSummary, study, warnings=told, curves=entries, ratios=ratios, searches=searches, controls=controls
+    )
 
 
-def _names(cell: KeptCell, fill: str) -> list[str]:
+def _drawn(panels: Sequence[Kept], curves: Sequence[list[Curve]]) -> tuple[list[tuple[str, list[Curve]]], list[float]]:
+    """What each panel of the figure shows, and its threshold: panels that differ in their method alone are one."""
+    found, thresholds = list[tuple[str, list[Curve]]](), list[float]()
+    for number, (panel, own) in enumerate(zip(panels, curves, strict=True)):
+        apart = {"method", "orders"}
+        if number and panel.model_dump(exclude=apart) == panels[number - 1].model_dump(exclude=apart):
+            found[-1][1].extend(own)
+        else:
+            found.append((own[0].title, list(own)))
+            thresholds.append(panel.threshold)
+    return found, thresholds
+
+
+def _names(cell: KeptCell, by_method: bool, fill: str) -> list[str]:
     """What the files of a cell are called by."""
     scores = cell.scores
     if scores is None:
         return []
-    method = [scores.method] if isinstance(scores, HeadScores) else []
+    method = [scores.method] if by_method or isinstance(scores, HeadScores) else []
     return [scores.task, scores.model, *method, *([fill] if fill else [])]
 
 
@@ -221,8 +251,14 @@ def _entry(curve: Curve, repeats: Repeats, threshold: float) -> Facts:
         "test_pairs": curve.pairs,
         "draws": curve.draws,
         "areas": {kind: rounded(area.value) for kind in ("CPR", "CMD") if (area := curve.area(kind)) is not None},
+        "stability": _stability(repeats, threshold) if curve.units == "heads" else None,
         "which": list(curve.ranking[: needed.value]) if named else [],
     }
+
+
+def _stability(repeats: Repeats, threshold: float) -> Facts | None:
+    found = repeats.stability(threshold=threshold)
+    return None if found is None else {**facts_of(found, "k", "jaccard", "by_chance"), "shares": found.shares}
 
 
 def _closeness(found: Closeness) -> Facts:

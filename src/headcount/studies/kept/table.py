@@ -19,7 +19,8 @@ def show(result: StudyResult[KeptSummary]) -> None:
     print(f"\n{', '.join(models)}" + (f"; scored by {', '.join(methods)}." if methods else "."))
     print(_question(entries[0], repeats, len({entry["threshold"] for entry in entries}) == 1))
     fills = list(dict.fromkeys(entry["fill"] for entry in entries))
-    named = ("task", *["model"] * (len(models) > 1), "order", *["fill"] * (len(fills) > 1))
+    named = ("task", *["model"] * (len(models) > 1), *["method"] * _several_methods(entries), "order")
+    named += ("fill",) * (len(fills) > 1)
     rows = [(*(str(dict(entry)[name]) for name in named), *_numbers(entry, repeats > 1)) for entry in entries]
     spans = ("range",) * (repeats > 1)
     print_table((*named, "needed", "interval", *spans, "reached", "stays", "confirmed", f"no {unit} to all"), rows)
@@ -33,6 +34,11 @@ def show(result: StudyResult[KeptSummary]) -> None:
     for entry in (entry for entry in entries if entry["mix"] is not None):
         words = f"{entry['mix']:.0%} of the first {unit} by what they help, the others by size"
         print(f"{entry['task']}, {entry['model']}, best: {words}; chosen on train.")
+    for entry in entries:
+        if stable := entry["stability"]:
+            always = [head for head, share in stable["shares"].items() if share == 1]
+            words = f"of the first {stable['k']} heads, {len(always)} are the same in all {entry['repeats']} repeats"
+            print(f"{entry['task']}, {entry['model']}, {entry['order']}: {words} ({', '.join(always[:10]) or 'none'}).")
     for search in result.summary["searches"]:
         print(f"{search['task']}, {search['model']}: {search['words']}.")
     for control in result.summary["controls"]:
@@ -46,6 +52,15 @@ def show(result: StudyResult[KeptSummary]) -> None:
     for warning in dict.fromkeys(f"{e['task']}, {e['model']}: {e['warning']}" for e in entries if e["warning"]):
         print(f"Warning: {warning}")
     print_end(result)
+
+
+def _several_methods(entries: Sequence[KeptEntry]) -> bool:
+    """Whether a task was ranked by more than one, under one fill."""
+    asked: dict[tuple[str, ...], set[str]] = {}
+    for entry in entries:
+        if not entry["order"].startswith("chance"):
+            asked.setdefault((entry["task"], entry["model"], entry["fill"]), set()).add(entry["method"])
+    return any(len(methods) > 1 for methods in asked.values())
 
 
 def _question(entry: KeptEntry, repeats: int, one_threshold: bool) -> str:

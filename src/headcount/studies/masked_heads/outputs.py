@@ -14,6 +14,7 @@ from ...edit import head_name
 from ...meters.text_metrics import accepted
 from ...rank.probes.probe import PROBES, Probe, elbow
 from ...sweeps import Curve
+from ...sweeps.guessing import words_of_guessing
 from ...sweeps.masking import masked_ks
 from ...sweeps.steering import Steering
 from ...view.style import grouped, save_figure
@@ -113,9 +114,14 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[MaskedCell]]) -> 
     by_model = [[cell.curves for cell in flat if cell.model == name] for name in probes]
     save_figure(draw_masked(by_model, title=study.title), folder)
     _write_steering(folder, [cell.steering for cell in flat if cell.steering is not None])
+    told = [
+        words_of_guessing(cell.model, cell.function, cell.baseline[cell.function], len(cell.asked), 0.0)
+        for cell in flat
+    ]
     return summary_of(
         MaskedSummary,
         study,
+        warnings=list(filter(None, told)),
         similarity=shown_similarity([curve for cell in flat for curve in cell.curves]),
         cells=[_entry(cell) for cell in flat],
         probes=[_probe(probe) for probe in probes.values()],
