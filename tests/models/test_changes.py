@@ -39,7 +39,7 @@ def test_a_change_is_noted_before_it_is_made_and_undone_last_first(model):
 
     own = module.register_forward_pre_hook
     with pytest.raises(RuntimeError), changing() as changes:
-        module.register_forward_pre_hook = lambda hook: (own(hook), broken())
+        module.register_forward_pre_hook = lambda hook, **options: (own(hook, **options), broken())
         try:
             changes.before(module, lambda module, args: None)
         finally:

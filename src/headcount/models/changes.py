@@ -36,14 +36,14 @@ class Changes:
         """What will undo the change that comes next."""
         self._undo.append(undo)
 
-    def before(self, module: nn.Module, hook: Callable[..., object]) -> None:
-        """Call a hook before a module runs."""
-        self.note(partial(_unhook, module._forward_pre_hooks, hook))
-        module.register_forward_pre_hook(hook)
+    def before(self, module: nn.Module, hook: Callable[..., object], with_kwargs: bool = False) -> None:
+        """Call a hook before a module runs; with what it is given by name, where asked for."""
+        self.note(partial(_unhook, module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs, hook))
+        module.register_forward_pre_hook(hook, with_kwargs=with_kwargs)
 
     def after(self, module: nn.Module, hook: Callable[..., object], first: bool = False) -> None:
         """Call a hook after a module has run; before the hooks that are there, or behind them."""
-        self.note(partial(_unhook, module._forward_hooks, hook))
+        self.note(partial(_unhook, module._forward_hooks, module._forward_hooks_with_kwargs, hook))
         module.register_forward_hook(hook, prepend=first)
 
     def instead(self, module: nn.Module, forward: Callable[..., object]) -> None:
@@ -68,8 +68,9 @@ class Changes:
             _open().remove(self)
 
 
-def _unhook(hooks: dict[int, Callable[..., object]], hook: Callable[..., object]) -> None:
+def _unhook(hooks: dict[int, Callable[..., object]], named: dict[int, bool], hook: Callable[..., object]) -> None:
     for number in [number for number, other in hooks.items() if other is hook]:
+        named.pop(number, None)
         hooks.pop(number, None)
 
 

@@ -134,8 +134,8 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
     named = [_names(cell, by_method, str(cell.panel.fill) if several else "") for cell in flat]
     for cell, name in zip(flat, file_names(named), strict=True):
         if isinstance(cell.scores, HeadScores):
-            told = {"mode": cell.curves[0].mode, "fill": str(cell.panel.fill)}
-            table += [{**row, **told} for row in cell.scores.rows()]
+            asked = {"mode": cell.curves[0].mode, "fill": str(cell.panel.fill)}
+            table += [{**row, **asked} for row in cell.scores.rows()]
             cell.scores.save(folder / "scores" / name)
         if isinstance(cell.scores, EdgeScores):
             _write_circuit(folder / "edges" / name, cell.scores, cell.curves, cell.panel.threshold)
