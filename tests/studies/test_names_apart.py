@@ -55,7 +55,7 @@ def run(folder, own_cache, tmp_path, monkeypatch):
     drawn = []
     from headcount.studies.kept import outputs
 
-    monkeypatch.setattr(outputs, "save_figure", lambda figure, folder: drawn.append(figure))
+    monkeypatch.setattr(outputs, "save_figure", lambda figure, folder, name="figure": drawn.append(figure))
 
     def call(text, out="out", name="heads-kept", **options):
         path = tmp_path / f"{name}.toml"
@@ -108,7 +108,7 @@ def test_panels_that_differ_in_a_setting_say_which_and_have_their_own_threshold(
     for ax, entry in zip(figure.axes, entries, strict=True):
         dashed = [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == "--"]
         assert dashed == [entry["threshold"]]
-        assert [text.get_text() for text in ax.texts] == [f"{entry['needed']:,}"]
+        assert f"{entry['needed']:,}" in [text.get_text() for text in ax.texts]
     out = tmp_path / "out"
     for place, entry in zip(sorted((out / "edges").iterdir()), sorted(entries, key=lambda e: e["task"]), strict=True):
         found = json.loads((place / "circuit.json").read_text())
