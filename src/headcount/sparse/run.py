@@ -1,8 +1,9 @@
 """`headcount.sparsify`: the whole way from a model and text to a folder that `headcount.load` takes."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 import torch
 from accelerate import Accelerator
@@ -11,6 +12,7 @@ from ..core.errors import HeadcountError
 from ..core.files import fill_folder, writable_folder
 from ..core.progress import progress_bar, say
 from ..core.provenance import versions
+from ..core.registry import resolve
 from ..models import NAMED, Model, gated_folder, load
 from ..models.adapters import ADAPTER, has_adapter
 from ..models.changes import leaves_no_trace
@@ -23,6 +25,9 @@ from .recipe import Recipe
 from .text import read_text
 from .trainee import Trainee, make_trainee
 from .training import train
+
+REPORT = "headcount.studies.report:write_report"
+"""Pages are made in a room below, so it is looked up late."""
 
 
 @leaves_no_trace
@@ -93,7 +98,6 @@ def sparsify(
         shown = sequences.held_out, recipe.batch, recipe.evaluate_sequences
         found = evaluate(model, trainee.gates, trainee.dense_logits, *shown)
     if accelerator.is_main_process:
-        write_log(folder, rows)
         made = {
             "recipe": recipe.facts(),
             "text": [Path(each).name for each in sources],
@@ -104,7 +108,9 @@ def sparsify(
         form = None if recipe.control else recipe.form
         facts = SparseFacts(form, recipe.sharpness, _lasting(source), *weights, made)
         with fill_folder(folder, first=FACTS) as unfinished:
+            write_log(unfinished, rows)
             write_result(unfinished, trainee, facts, found, merge)
+            cast(Callable[[Path], Path], resolve(REPORT))(unfinished)
         (folder / CHECKPOINT).unlink()  # with which the run has ended
     accelerator.end_training()
     return found

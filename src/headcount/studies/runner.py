@@ -17,6 +17,7 @@ from ..core.progress import progress_bar, say
 from ..models import load
 from ..models.changes import leaves_no_trace
 from ..sweeps import Curve
+from ..view.page.notebook import HEIGHT, framed
 from .bench import Bench, Loader
 from .executor import Executor, Ledger, in_process
 from .kind import Cell, Summary, Together
@@ -24,6 +25,7 @@ from .names import named_apart
 from .outputs import S, holds_another, results, write_common
 from .plan import Found, Plan, Work
 from .precision import is_coarse, words_of_rounding
+from .report import PAGE, read_report, write_study_report
 from .study import Study, read_study
 
 
@@ -36,6 +38,16 @@ class StudyResult(Generic[S]):
     computed: int
     """Steps that were run; the others came from the cache."""
     cached: int
+
+    @property
+    def report(self) -> Path:
+        """The page to open in a browser."""
+        return self.folder / PAGE
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook, in a frame of its own."""
+        words = f"{self.study.title}: {'; '.join(read_report(self.folder).sentences[:3])}"
+        return framed(self.report.read_text(encoding="utf-8"), words, HEIGHT["study"])
 
     @property
     def curves(self) -> tuple[Curve, ...]:
@@ -131,7 +143,8 @@ def _write(
     with results(folder) as unfinished:
         summary: Summary = study.kind.part("outputs").write(unfinished, study, cells)
         summary["warnings"] = [*summary.get("warnings", []), *planned.coarse]
-        write_common(unfinished, study, flat, summary, steps)
+        tables = write_common(unfinished, study, flat, summary, steps)
+        write_study_report(unfinished, study, cells, tables, {**summary})
     return flat, summary
 
 
