@@ -8,7 +8,8 @@ import sys
 
 
 def start(*arguments, cache, said=os.devnull, errors=None, limits=None, first=None):
-    """Begin `headcount …` with a cache folder of its own; what it says goes to a file, or to two. `first` is called in it before all else. Gives the process."""
+    """Begin `headcount …` with a cache folder of its own; what it says goes to a file, or to two. `first` is called in
+    the process before all else. Gives the process."""
     import torch  # noqa: F401 so that the child finds them there
     import transformers  # noqa: F401
 
