@@ -30,6 +30,7 @@ def test_the_output_folder(result, tmp_path):
     assert names == {
         "curves.csv", "curves", "scores.csv", "scores", "summary.json", "study.toml", "provenance.json",
         "figure.png", "figure.svg", "figure.pdf", "heads.png", "heads.svg", "heads.pdf",
+        "report.html", "report.json",
     }  # fmt: skip
 
 
@@ -60,7 +61,7 @@ def test_the_summary_says_how_many_and_which(result, tmp_path):
 
 def test_the_resolved_study_runs_again_to_the_same_curves(result, tmp_path):
     again = hc.run(tmp_path / "out" / "study.toml", out=tmp_path / "again")
-    assert (again.computed, again.cached) == (0, 8)
+    assert (again.computed, again.cached) == (0, 10)
     for name in ("curves.csv", "scores.csv", "figure.svg"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
 
@@ -102,14 +103,14 @@ def test_changed_weights_are_not_mistaken_for_a_finished_job(folder, own_cache, 
         return model
 
     second = run(folder, tmp_path / "second", loader=changed)
-    assert (first.computed, second.computed) == (8, 8)
+    assert (first.computed, second.computed) == (10, 10)
 
 
 def test_a_damaged_result_is_computed_anew(folder, own_cache, tmp_path):
     run(folder, tmp_path / "first")
     for job in (own_cache / "steps").iterdir():
         next(job.glob("*.safetensors")).write_bytes(b"broken")
-    assert run(folder, tmp_path / "second").computed == 8
+    assert run(folder, tmp_path / "second").computed == 10
     assert (tmp_path / "first" / "curves.csv").read_bytes() == (tmp_path / "second" / "curves.csv").read_bytes()
 
 
@@ -299,7 +300,7 @@ def test_a_study_of_edges_leaves_scores_and_circuits(folder, own_cache, tmp_path
     loaded = hc.EdgeScores.load(place)
     assert by_order["absolute"]["total"] == loaded.graph.n_edges
     again = run_edges(folder, tmp_path / "again")
-    assert (again.computed, again.cached) == (0, 4)
+    assert (again.computed, again.cached) == (0, 5)
     assert (tmp_path / "again" / "curves.csv").read_bytes() == (tmp_path / "out" / "curves.csv").read_bytes()
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import typer
 
 from ..core.errors import HeadcountError, nearest
-from . import cache, check_task, models, play, show
+from . import cache, check_task, models, pages, play, show
 from .app import app
 from .run import add_study_commands, study_first
 from .unforeseen import told_and_kept
 
-__all__ = ["app", "cache", "check_task", "main", "models", "play", "show"]
+__all__ = ["app", "cache", "check_task", "main", "models", "pages", "play", "show"]
 UsageError: Any = typer.BadParameter.__base__
 
 

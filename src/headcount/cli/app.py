@@ -60,6 +60,14 @@ def headcount(
     """How many attention heads does a behaviour need, and which ones?"""
 
 
+def open_in_browser(address: str) -> None:
+    """The user's own; where there is none, the address stands in the terminal anyway."""
+    import webbrowser
+
+    if not webbrowser.open(address):
+        print(f"No browser was found here. Open {address}")
+
+
 def trust(code: bool) -> None:
     """For the rest of the command."""
     if code:

@@ -112,7 +112,12 @@ def comet_setup(
 
 
 @app.command()
-def schema(name: Annotated[str, typer.Argument(help="A kind of study, or sparsify.")]) -> None:
-    """Print the JSON Schema of a study's TOML, or of the recipe of sparsify, for editors."""
-    found = Recipe.model_json_schema() if name == "sparsify" else study_schema(STUDIES.named(name))
+def schema(name: Annotated[str, typer.Argument(help="A kind of study, sparsify, or report.")]) -> None:
+    """Print the JSON Schema of a study's TOML, of the recipe of sparsify, or of report.json."""
+    if name == "report":
+        from ..view.page.data import SCHEMA
+
+        found = SCHEMA.json_schema(mode="serialization")
+    else:
+        found = Recipe.model_json_schema() if name == "sparsify" else study_schema(STUDIES.named(name))
     print(json.dumps(found, indent=2, ensure_ascii=False))

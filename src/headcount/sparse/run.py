@@ -1,8 +1,9 @@
 """`headcount.sparsify`: the whole way from a model and text to a folder that `headcount.load` takes."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 import torch
 from accelerate import Accelerator
@@ -11,6 +12,7 @@ from ..core.errors import HeadcountError
 from ..core.files import writable_folder
 from ..core.progress import progress_bar, say
 from ..core.provenance import versions
+from ..core.registry import resolve
 from ..models import NAMED, Model, gated_folder, load
 from ..models.adapters import ADAPTER, has_adapter
 from ..models.gated_folder import SparseFacts, is_sparse
@@ -23,6 +25,9 @@ from .text import read_text
 from .trainee import Trainee, make_trainee
 from .training import FILE as CHECKPOINT
 from .training import train
+
+REPORT = "headcount.studies.report:write_report"
+"""Pages are made in a room below, so it is looked up late."""
 
 
 def sparsify(
@@ -106,6 +111,7 @@ def sparsify(
         facts = SparseFacts(form, recipe.sharpness, _lasting(source), *weights, made)
         write_result(folder, trainee, facts, found, merge)
         (folder / CHECKPOINT).unlink(missing_ok=True)
+        cast(Callable[[Path], Path], resolve(REPORT))(folder)
     accelerator.end_training()
     return found
 

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from ..core.files import write_file
 from ..core.provenance import Facts, versions
-from ..core.saving import csv_text
+from ..core.saving import Row, csv_text
 from ..sweeps import Curve
 from ..sweeps.guessing import guessing
 from .kind import Cell, Summary
@@ -24,10 +24,14 @@ SUMMARY, PROVENANCE, STUDY, CURVES = "summary.json", "provenance.json", "study.t
 CSV_COLUMNS = ("model", "task", "units", "method", "order", "fill", "k", "metric", "value", "low", "high")
 
 
-def write_common(folder: Path, study: Study, cells: Sequence[Cell], summary: Summary, steps: Sequence[Facts]) -> None:
-    """`steps`: the keys and labels of those that the result was made from, as the cache has them."""
+def write_common(
+    folder: Path, study: Study, cells: Sequence[Cell], summary: Summary, steps: Sequence[Facts]
+) -> list[list[Row]]:
+    """`steps`: the keys and labels of those that the result was made from, as the cache has them. Returns the rows of
+    each curve, which take a moment to compute."""
     curves = [curve for cell in cells for curve in cell.curves]
-    rows = [row for curve in curves for row in curve.rows()]
+    tables = [curve.rows() for curve in curves]
+    rows = [row for table in tables for row in table]
     write_file(folder / "curves.csv", csv_text([{key: row[key] for key in CSV_COLUMNS} for row in rows], CSV_COLUMNS))
     write_file(folder / STUDY, study.to_toml())
     again = [curve for cell in cells for curve in getattr(cell, "again", ())]
@@ -38,6 +42,7 @@ def write_common(folder: Path, study: Study, cells: Sequence[Cell], summary: Sum
     facts = {"versions": versions(), "scores": origins, "curves": [curve.provenance for curve in curves]}
     facts |= {"curve_folders": folders, "steps": list(steps)}
     write_file(folder / PROVENANCE, json.dumps(facts, indent=1) + "\n")
+    return tables
 
 
 def _save_curves(folder: Path, curves: Sequence[Curve]) -> list[str]:

@@ -15,12 +15,14 @@ from ..core.files import writable_folder
 from ..core.progress import progress_bar, say
 from ..models import load
 from ..sweeps import Curve
+from ..view.page.notebook import HEIGHT, framed
 from .bench import Bench, Loader
 from .executor import Executor, Ledger, in_process
 from .kind import Cell, Summary, Together
 from .outputs import S, write_common
 from .plan import Plan, Work
 from .precision import is_coarse, words_of_rounding
+from .report import PAGE, read_report, write_study_report
 from .study import Study, read_study
 
 
@@ -33,6 +35,16 @@ class StudyResult(Generic[S]):
     computed: int
     """Steps that were run; the others came from the cache."""
     cached: int
+
+    @property
+    def report(self) -> Path:
+        """The page to open in a browser."""
+        return self.folder / PAGE
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook, in a frame of its own."""
+        words = f"{self.study.title}: {'; '.join(read_report(self.folder).sentences[:3])}"
+        return framed(self.report.read_text(encoding="utf-8"), words, HEIGHT["study"])
 
     @property
     def curves(self) -> tuple[Curve, ...]:
@@ -105,7 +117,8 @@ def run(
     done = {**ledger.computed, **ledger.cached}
     steps = [{"key": step.key, "label": step.label} for step in planned.plan.steps if step.key in done]
     flat = tuple(cell for row in cells for cell in row)
-    write_common(folder, read, flat, summary, steps)
+    tables = write_common(folder, read, flat, summary, steps)
+    write_study_report(folder, read, cells, tables, {**summary})
     return StudyResult(read, flat, folder, summary, len(ledger.computed), len(ledger.cached))
 
 

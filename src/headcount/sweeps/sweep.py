@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -128,7 +128,8 @@ def sweep(
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · {order}")
         meter: Meter[Any] = swept.meter(task, asked, advance or bar.advance)
-        return trace(facts, masks, meter, grid, refine, rounds=1 if asked.by_chance else 2**31)
+        curve = trace(facts, masks, meter, grid, refine, rounds=1 if asked.by_chance else 2**31)
+        return replace(curve, own=swept.own(asked, cast(Any, meter)))
 
 
 def sweep_attention_edges(

@@ -19,9 +19,9 @@ MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46
 CHANCE_COLOUR = "#8a8a8a"
 ORDER_COLOURS = {"absolute": "#2f6db3", "signed": "#e8833a", "best": "#2a9d6f"}
 ORDERS: dict[str, tuple[str, Any]] = {
-    "absolute": ("largest effect first", "-"),
+    "absolute": ("largest effect first", (0, (8, 1.5, 2, 1.5))),
     "signed": ("most helpful first", (0, (5, 1.5))),
-    "best": ("best mix of both", (0, (8, 1.5, 2, 1.5))),
+    "best": ("best mix of both", (0, (8, 1.5, 2, 1.5, 2, 1.5))),
     "chance": ("by chance", (0, (1, 1.5))),
     "chance-matched": ("by chance, same layers", (0, (3, 1, 1, 1))),
 }
@@ -29,7 +29,7 @@ CONTROLS: dict[Control, tuple[str, Any]] = {
     "nonsense": ("nonsense", (0, (1, 3))),
     "shuffled": ("shuffled scores", (0, (2, 3))),
 }
-"""Words and dashes."""
+"""Words and dashes; the first order of a figure is a solid line."""
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_ROW = 3.1, 2.75, 4
 BOTTOM, TOP = -0.3, 1.55
@@ -239,6 +239,7 @@ def _looks(panels: Sequence[DrawnPanel]) -> Looks:
     names = [" · ".join(getattr(curve, part) for part in parts) for curve in ranked]
     colours = dict(zip(dict.fromkeys(names), cycle(MODEL_COLOURS), strict=False))
     looks, named = Looks(), set[str]()
+    solid = ranked[0].order
     for curve in curves:
         words, dashes = ORDERS[curve.order]
         own = [part for part in parts if part != "method" or not by_chance(curve)]
@@ -251,18 +252,17 @@ def _looks(panels: Sequence[DrawnPanel]) -> Looks:
         else:
             colour, label = colours[name], "_" if name in named else name
             named.add(name)
-        looks[curve] = {"label": label, "color": colour, "linestyle": dashes}
+        looks[curve] = {"label": label, "color": colour, "linestyle": "-" if curve.order == solid else dashes}
     return looks
 
 
 def _order_lines(curves: Sequence[Curve], looks: Looks) -> dict[str, Line2D]:
     """Entries for the dashes, where colours stand for something else than orders."""
     told = {look["label"] for look in looks.values()}
-    found = {ORDERS[curve.order] for curve in curves if ORDERS[curve.order][0] not in told}
-    listed = [ORDERS[order] for order in ORDERS if ORDERS[order] in found]
-    if len({curve.order for curve in curves}) == 1 or not listed:
+    found = {curve.order: looks[curve]["linestyle"] for curve in curves if ORDERS[curve.order][0] not in told}
+    if len({curve.order for curve in curves}) == 1:
         return {}
-    return _grey_lines(listed)
+    return _grey_lines((words, found[order]) for order, (words, _) in ORDERS.items() if order in found)
 
 
 def _grey_lines(found: Iterable[tuple[str, Any]]) -> dict[str, Line2D]:

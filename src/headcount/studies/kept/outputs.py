@@ -23,6 +23,7 @@ from .controls import ControlEntry, control_entries
 from .figure import draw
 from .settings import Kept, ScoredKept
 from .steps import KeptCell
+from .words import answer
 
 
 class ClosenessEntry(TypedDict):
@@ -80,6 +81,8 @@ class KeptEntry(TypedDict):
     test_pairs: int
     draws: int
     areas: dict[str, float | None]  # MIB's, of edges
+    title: str  # of its panel, as the figure has it
+    words: str  # the answer in a sentence; empty for chance
     stability: StabilityEntry | None  # of the first heads over the repeats; none of a single one
     which: list[str]  # the heads needed; of edges, which may be thousands, the circuit has files of its own
 
@@ -152,7 +155,13 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
     save_figure(draw(titled, threshold=threshold, title=study.title, repeats=repeats, controls=lines), folder)
     entries, ratios = list[Facts](), list[Facts]()
     for row, curves in zip(cells, panels, strict=True):
-        entries += [_entry(curve, repeats[curve], row[0].panel.threshold) for curve in curves]
+        by_chance = {curve.model: curve for curve in curves if curve.order == "chance"}
+        for curve in curves:
+            entry = _entry(curve, repeats[curve], row[0].panel.threshold)
+            title = row[0].panel.title or curve.title
+            ranked, needed = curve.order in SCORE_ORDERS, repeats[curve].units_needed(row[0].panel.threshold)
+            words = answer(title, curve, needed, by_chance.get(curve.model)) if ranked else ""
+            entries.append({**entry, "title": title, "words": words})
         for first, second in combinations(curves, 2):
             if first.order != second.order:
                 continue

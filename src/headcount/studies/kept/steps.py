@@ -27,6 +27,7 @@ from ...tasks.examples import Task, pairs_only
 from ...tasks.nonsense import PREFIX
 from ..kind import StudyKind
 from ..plan import Found, Job, ScoredCell, ScoredWork, Step, Subject, mean_length
+from ..reading import reading_step
 from .controls import control_plan
 from .settings import AttentionEdgesKept, EdgesKept, HeadsKept, Kept, ScoredKept
 
@@ -72,7 +73,7 @@ class KeptWork(ScoredWork[Kept, Scores | None]):
         names: dict[str, Any] = self.names
         searched = replace(found[self.searching], **names) if self.searching else None
         controls = {kind: replace(found[step], **names) for kind, step in self.controls}
-        return KeptCell(cell.panel, cell.scores, cell.curves, again, searched, controls)
+        return KeptCell(cell.panel, cell.scores, cell.curves, cell.prompts, again, searched, controls)
 
 
 def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memory: int | None) -> KeptWork:
@@ -151,8 +152,9 @@ def plan_once(
         step = control_plan(control, about, f"{label}{filled}", settings, task.test, needs, sweep_bytes)
         controls.append((control, step))
     names = {"model": model.name, "task": task.name}
-    done = tuple(sweeps.values())
-    return KeptWork(panel, names, task.title, scoring, done, note, searching=searching, controls=tuple(controls))
+    done, reading = tuple(sweeps.values()), None if which else reading_step(subject, label, task.test)
+    beside: dict[str, Any] = {"searching": searching, "controls": tuple(controls)}
+    return KeptWork(panel, names, task.title, scoring, done, note, reading, **beside)
 
 
 def _alone(panel: Kept) -> dict[str, Any]:
