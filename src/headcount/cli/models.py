@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 READERS_HELP = "Who reads keys and values: kv-heads or query-heads; or components, a head being one reader."
 PLAIN_TEXT = (
     "The train left the station a little after nine. It was raining, and most of the people in the carriage were"
-    " reading or looking out of the window. A boy asked his mother how long the journey would take, and she told him that they"
-    " would be home before dinner."
+    " reading or looking out of the window. A boy asked his mother how long the journey would take, and she told him"
+    " that they would be home before dinner."
 )
 TEXT_HELP = "Files (.txt, .jsonl), a folder, or a dataset's name; may be given again."
 
