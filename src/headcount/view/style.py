@@ -31,6 +31,11 @@ def surround(
     figure.supxlabel("\n".join(wrap(caption, int(figure.get_figwidth() * (letters + 5)))), **CAPTION)
 
 
+def within(words: str, inches: float, size: float = 10) -> str:
+    """A title on as many lines as it takes to stay within its panel."""
+    return "\n".join(wrap(words, max(int(inches * 135 / size), 8)))
+
+
 def number_heads(ax: Axes) -> None:
     """Of a map of layers and heads."""
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))

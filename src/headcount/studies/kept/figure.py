@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
-from textwrap import wrap
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -14,7 +13,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from ...core.words import Control, in_words
 from ...edit import Fill
 from ...sweeps import Curve, Ratio, Repeats, compare_repeats, control
-from ...view.style import different, grouped, styled, surround
+from ...view.style import different, grouped, styled, surround, within
 
 MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46")
 CHANCE_COLOUR = "#8a8a8a"
@@ -33,8 +32,6 @@ CONTROLS: dict[Control, tuple[str, Any]] = {
 """Words and dashes; the first order of a figure is a solid line."""
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_ROW = 3.1, 2.75, 4
-TITLE_LETTERS = 42
-"""Of a panel's title on one line."""
 BOTTOM, TOP = -0.3, 1.55
 ON_WHITE: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}, "zorder": 6, "va": "bottom"}
 
@@ -140,7 +137,7 @@ def _draw_panel(
         faint = by_chance(curve) and look["color"] != CHANCE_COLOUR  # one chance line of several
         ax.fill_between(curve.ks, low, high, color=look["color"], alpha=0.07 if faint else 0.18, linewidth=0)
         ax.plot(curve.ks, value, **look, linewidth=1.0 if faint else 1.6)
-    ax.set_title("\n".join(wrap(name, TITLE_LETTERS)), loc="left")
+    ax.set_title(within(name, PANEL_WIDTH), loc="left")
     verb = "kept" if curves[0].mode == "keep" else "masked"
     ax.set_xlabel(f"Number of {in_words(curves[0].units)} {verb}")
     if curves[0].units != "heads":
