@@ -87,13 +87,14 @@ def test_answers_without_a_space_are_found_and_mended(model, headcount, tmp_path
     assert "Accuracy 1.00" in out
     assert "the same as line 1, and counts once" in " ".join(out.split())
     assert "without a space" not in out
+    assert "1 line has what an earlier one has" in out
 
 
 def test_a_line_that_cannot_be_used_is_told_and_the_others_are_read(model, headcount, tmp_path):
     lines = [*LINES, {"clean": "Mary saw", "corrupt": "Mary saw John and", "answer": " Tom", "wrong": " John"}]
     code, out, _ = headcount("tasks", "check", written(tmp_path / "a.jsonl", lines), "--model", "tiny")
     assert code == 0
-    assert "NOT USED: A pair must have prompts of equal length" in " ".join(out.split())
+    assert "Line 5 is NOT USED: A pair must have prompts of equal length" in " ".join(out.split())
     assert "4 of 5 lines can be used" in out
 
 

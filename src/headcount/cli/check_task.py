@@ -2,6 +2,8 @@
 
 import json
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from ..tasks.checking import FileCheck, LineCheck
 
 SHOWN = 40
-"""Lines of the table; all of them where more was asked for."""
+"""Lines of the table, unless told otherwise."""
 FIX_HELP = "Write the file again with a space in front of answers that lack it, beside the old one."
 
 
@@ -25,7 +27,7 @@ def check_task(
     task: Annotated[str, typer.Argument(help="A JSONL, CSV or Parquet file, or dataset:NAME.")],
     model: Annotated[str, typer.Option(help="The model that it is for.")] = "smollm2",
     fix_space: Annotated[bool, typer.Option("--fix-space", help=FIX_HELP)] = False,
-    lines: Annotated[int, typer.Option(help="How many lines to show; those with a problem come first.")] = SHOWN,
+    lines: Annotated[int, typer.Option(help="How many lines to show.")] = SHOWN,
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     revision: RevisionOption = None,
@@ -42,13 +44,13 @@ def check_task(
     found = check_entries(loaded, entries)
     _print_lines(found, lines)
     for warning in [*found.warnings, *_words(found, loaded.name, Path(task).name)]:
-        print(f"Warning: {warning}")
+        _say(f"Warning: {warning}")
     mending = fix_space and bool(found.without_space)
     if mending:
         fixed = Path(task).with_suffix(".spaced.jsonl")
         mended = with_spaces(entries, found.without_space)
         write_file(fixed, "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in mended.values()))
-        print(f"{len(found.without_space)} lines have a space in front of their answers now: {fixed}")
+        _say(f"{_lines(len(found.without_space))} a space in front of answers now: {fixed}")
     elif fix_space:
         print("No answer lacks a space in front.")
     if not found.used and not mending:
@@ -56,22 +58,26 @@ def check_task(
 
 
 def _print_lines(found: "FileCheck", most: int) -> None:
-    ordered = sorted(found.lines, key=lambda line: (not (line.error or line.warnings), line.number))[:most]
-    rows = [_row(line) for line in sorted(ordered, key=lambda line: line.number)]
-    print_table(("line", "tokens", "answer", "right", "probability", "the model says", ""), rows)
-    if len(found.lines) > most:
-        print(f"{len(found.lines) - most} more lines are not shown (--lines).")
+    """A row a line that can be used, and then what is to be said of lines, one by one."""
+    rows = [_row(line) for line in found.used[:most]]
+    print_table(("line", "prompt tokens", "answer tokens", "right", "probability", "the model says"), rows)
+    if len(found.used) > most:
+        print(f"{len(found.used) - most} more lines can be used (--lines).")
+    told = [(line.number, line.error or "; ".join(line.warnings), bool(line.error)) for line in found.lines]
+    for number, words, refused in [each for each in told if each[1]][:most]:
+        _say(f"Line {number}{' is NOT USED' if refused else ''}: {plain(words)}")
     used = len(found.used)
     print(f"{used} of {len(found.lines)} lines can be used.", end=" ")
     print(f"Accuracy {found.accuracy:.2f}, by guessing {found.chance:.2f}.")
 
 
+def _say(words: str) -> None:
+    print("\n    ".join(wrap(words, max(get_terminal_size().columns - 4, 40))))
+
+
 def _row(line: "LineCheck") -> tuple[str, ...]:
-    if line.error:
-        return str(line.number), "", "", "", "", "", f"NOT USED: {plain(line.error)}"
     numbers = str(line.number), str(line.prompt_tokens), str(line.answer_tokens)
-    right = "yes" if line.right else "no"
-    return *numbers, right, f"{line.probability:.1%}", repr(line.said), "; ".join(line.warnings)
+    return *numbers, "yes" if line.right else "no", f"{line.probability:.1%}", repr(line.said)
 
 
 def _words(found: "FileCheck", model: str, name: str) -> list[str]:
@@ -80,9 +86,13 @@ def _words(found: "FileCheck", model: str, name: str) -> list[str]:
 
     told = []
     if spaces := len(found.without_space):
-        told.append(f"{spaces} lines have answers without a space in front, which a model writes with one. --fix-space")
-    twice = sum(any("counts once" in words for words in line.warnings) for line in found.lines)
-    told += [f"{twice} lines stand there twice."] if twice else []
+        told.append(f"{_lines(spaces)} answers without a space in front, where a model writes one: try --fix-space.")
+    if twice := sum(any("counts once" in words for words in line.warnings) for line in found.lines):
+        told.append(f"{_lines(twice)} what an earlier one has, and counts no more.")
     if found.used:
         told += filter(None, [words_of_guessing(model, name, found.accuracy, len(found.used), found.chance)])
     return told
+
+
+def _lines(count: int) -> str:
+    return "1 line has" if count == 1 else f"{count} lines have"

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ..core.errors import HeadcountError, require_known
 from ..core.words import POSITIONS, Positions
 from ..models import Model
+from ..models.changes import changing
 from ..tasks.examples import Example
 from .fills import Fill, Filling, mean_head_values
 from .heads import Head, head_values, visit_heads
@@ -172,7 +173,8 @@ class PositionMeans(Filling):
                 places = places - (mask.cumsum(1) == 0).sum(1, keepdim=True)
             self.at["places"] = places.clamp(min=0)
 
-        with model.hf.register_forward_pre_hook(look, with_kwargs=True):
+        with changing() as changes:
+            changes.before(model.hf, look, with_kwargs=True)
             yield
 
     def of(self, layer: int, z: Tensor) -> Tensor:

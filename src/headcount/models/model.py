@@ -2,8 +2,8 @@
 
 import copy
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -17,7 +17,7 @@ from ..core.keys import digest
 from ..core.provenance import Facts
 from .adapters import live_adapters
 from .anatomy import Anatomy
-from .stand_in import stand_in
+from .changes import changing
 from .weights_hash import HashOfWeights
 
 NO_SETTINGS = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
@@ -117,12 +117,14 @@ class Model:
             hidden = args[0]
             return (hidden[rows.to(hidden.device), last.to(hidden.device)].unsqueeze(1), *args[1:])
 
-        with self.unembedding.register_forward_pre_hook(gather), self._unembedding_of(tokens):
+        with changing() as changes:
+            changes.before(self.unembedding, gather)
+            changes.instead(self.unembedding, self._unembedding_of(tokens))
             logits: Tensor = self.hf(input_ids=ids, past_key_values=past_key_values, use_cache=False).logits
         return logits[:, 0]
 
-    def _unembedding_of(self, tokens: Tensor | None) -> AbstractContextManager[None]:
-        """The same logits from a faster product, while the block lasts."""
+    def _unembedding_of(self, tokens: Tensor | None) -> Callable[[Tensor], Tensor]:
+        """The same logits from a faster product."""
         module = self.unembedding
         weight, bias = cast(Tensor, module.weight), cast(Tensor | None, getattr(module, "bias", None))
         if tokens is not None:
@@ -133,7 +135,7 @@ class Model:
                 return nn.functional.linear(hidden, weight, bias)
             return torch.mm(weight, hidden.flatten(0, 1).T).T.view(*hidden.shape[:2], -1)
 
-        return stand_in(module, forward)
+        return forward
 
     def repeated_prefix(self, prefix: DynamicCache, times: int) -> DynamicCache:
         """A copy of what `read_prefix` gave, its rows again and again, for a batch that is repeated as often."""
@@ -185,14 +187,10 @@ class Model:
     @contextmanager
     def frozen(self) -> Iterator[None]:
         """No parameter gradients inside the block: activations only, at two thirds of the cost of a full backward."""
-        trainable = [parameter for parameter in self.hf.parameters() if parameter.requires_grad]
-        for parameter in trainable:
-            parameter.requires_grad_(False)
-        try:
+        with changing() as changes:
+            for parameter in [parameter for parameter in self.hf.parameters() if parameter.requires_grad]:
+                changes.set(parameter, "requires_grad", False)
             yield
-        finally:
-            for parameter in trainable:
-                parameter.requires_grad_(True)
 
     def facts(self) -> Facts:
         """What a number depends on: weights, configuration, precision, and how the model attends."""

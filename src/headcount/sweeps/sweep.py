@@ -15,6 +15,7 @@ from ..edit import Fill
 from ..meters import Advance, Meter
 from ..meters.metrics import require_metric
 from ..models import Model
+from ..models.changes import leaves_no_trace
 from ..rank.fit import Learning
 from ..tasks.examples import Task
 from .curve import MIB_SHARES, Curve
@@ -40,6 +41,7 @@ def trace(
     return curve
 
 
+@leaves_no_trace
 def sweep(
     model: Model,
     task: Task,

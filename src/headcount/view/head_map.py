@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .style import CAPTION, number_heads, styled
+from .style import CAPTION, number_heads, styled, within
 
 if TYPE_CHECKING:
     from ..rank.scores import HeadScores
@@ -30,7 +30,7 @@ def draw_scores(scores: "Sequence[HeadScores]", title: str = "") -> Figure:
     heads, layers = max(shape[1] for shape in shapes), max(shape[0] for shape in shapes)
     square = max(min(max(WIDEST / max(heads, layers), SMALLEST), LARGEST), LEAST / max(heads, layers))
     width, height = max(heads * square, LEAST) + 1.15, max(layers * square, 0.8) + 0.9
-    names = ["\n".join(wrap(name, int((width - 0.55) * 12))) for name in names_of(scores)]
+    names = [within(name, width - 0.55, 11) for name in names_of(scores)]
     height += 0.16 * max(name.count("\n") for name in names)
     figure = Figure(figsize=(columns * width + 0.1, rows * height + 0.5), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).flat

@@ -18,6 +18,7 @@ from ...meters import TOKENS_A_PASS
 from ...meters.answers import Answers
 from ...meters.text_metrics import accepted
 from ...models import Model
+from ...models.changes import leaves_no_trace
 from ...tasks.batches import batches
 from ...tasks.examples import Completion
 from ...tasks.questions import QuestionSet, of_function
@@ -64,6 +65,7 @@ def _word(model: Model, token: int) -> str:
     return text.strip().casefold() or f"{token}"
 
 
+@leaves_no_trace
 def retrieval_scores(model: Model, questions: QuestionSet, answers: Answers) -> HeadScores:
     """Copy scores from the retrieval questions of train and validation that the whole model answers right; `answers`
     are its own to `questions.questions`."""

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch, Rectangle
 from ...core.words import ROLES
 from ...rank.roles import LABELS, HeadRoles
 from ...sweeps.curve import Curve
-from ...view.style import different, grouped, number_heads, styled, surround
+from ...view.style import different, grouped, number_heads, styled, surround, within
 
 ROLE_COLOURS = {"facilitation": "#45b36b", "irrelevance": "#2f6db3", "interference": "#b3262b", "chance": "#8a8a8a"}
 ROLE_DASHES: dict[str, Any] = {
@@ -87,7 +87,7 @@ def _draw_curves(ax: Axes, name: str, curves: Sequence[Curve], bottom: bool) -> 
         ax.fill_between(curve.ks, low, high, color=ROLE_COLOURS[curve.order], alpha=0.18, linewidth=0)
         ax.plot(curve.ks, value, **_look(curve.order))
     ax.set(xlim=(0, curves[0].ks[-1]), xlabel="Number of ablated heads" if bottom else "")
-    ax.set_title(name, loc="left")
+    ax.set_title(within(name, CURVE_WIDTH), loc="left")
 
 
 def _share_scale(axes: Sequence[Axes], curves: Sequence[Curve]) -> None:
@@ -124,7 +124,7 @@ def _draw_map(ax: Axes, roles: HeadRoles, name: str, bottom: bool) -> None:
     ax.spines[:].set_visible(False)
     _draw_shares(ax, roles, heads)
     ax.set(xlim=(-0.5, heads - 0.5), ylim=(-0.5, layers - 0.5))
-    ax.set_title(name, loc="left", pad=25)
+    ax.set_title(within(name, MAP_WIDTH - 0.4), loc="left", pad=25)
 
 
 def _draw_shares(ax: Axes, roles: HeadRoles, heads: int) -> None:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
-from textwrap import wrap
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -14,7 +13,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from ...core.words import Control, in_words
 from ...edit import Fill
 from ...sweeps import Curve, Ratio, Repeats, compare_repeats, control
-from ...view.style import different, grouped, styled, surround
+from ...view.style import different, grouped, styled, surround, within
 
 MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46")
 CHANCE_COLOUR = "#8a8a8a"
@@ -33,14 +32,13 @@ CONTROLS: dict[Control, tuple[str, Any]] = {
 """Words and dashes; the first order of a figure is a solid line."""
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_ROW = 3.1, 2.75, 4
-TITLE_LETTERS = 42
-"""Of a panel's title on one line."""
 BOTTOM, TOP = -0.3, 1.55
 ON_WHITE: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}, "zorder": 6, "va": "bottom"}
 
 
 DrawnPanel = tuple[str, Sequence[Curve]]
 """Its title and its curves."""
+Threshold = float | None
 Looks = dict[Curve, dict[str, Any]]
 """How the line of a curve is plotted."""
 
@@ -58,15 +56,17 @@ def plot(curves: Sequence[Curve], threshold: float | None = 0.9, title: str = ""
 def draw(
     panels: Sequence[DrawnPanel],
     *,
-    threshold: float | None,
+    threshold: Threshold | Sequence[Threshold],
     title: str = "",
     repeats: Mapping[Curve, Repeats] | None = None,
     controls: Mapping[Curve, Mapping[Control, Curve]] | None = None,
 ) -> Figure:
-    """Panels of curves, each with its own title; where fills differ, each begins a row. Several models or methods are
-    drawn in the first of their orders and by chance; tables have the other orders. With repeats, lines are those of the
-    first, and numbers speak of all."""
+    """Panels of curves, each with its own title, and one threshold for all or one for each; where fills differ, each
+    begins a row. Several models or methods are drawn in the first of their orders and by chance; tables have the other
+    orders. With repeats, lines are those of the first, and numbers speak of all."""
     panels = [(name, _shown(curves)) for name, curves in panels]
+    given = threshold if isinstance(threshold, Sequence) else [threshold] * len(panels)
+    thresholds = {curves[0]: own for (_, curves), own in zip(panels, given, strict=True)}
     everything = [curve for _, curves in panels for curve in curves]
     looks = _looks(panels)
     whole = {curve: (repeats or {}).get(curve, Repeats((curve,))) for curve in everything}
@@ -83,7 +83,7 @@ def draw(
     axes = figure.subplots(len(rows), columns, squeeze=False)
     for row, places in zip(rows, axes, strict=True):
         for (name, curves), ax in zip(row, places, strict=False):
-            _draw_panel(ax, name, curves, looks, threshold, whole)
+            _draw_panel(ax, name, curves, looks, thresholds[curves[0]], whole)
             for curve in curves:
                 _draw_controls(ax, curve, (controls or {}).get(curve, {}), looks[curve]["color"])
         for ax in places[len(row) :]:
@@ -93,7 +93,9 @@ def draw(
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             legend.setdefault(label, handle)
-    surround(figure, {**legend, **orders}, beside, title, _caption(everything, threshold, whole), letters=13)
+    surround(
+        figure, {**legend, **orders}, beside, title, _caption(everything, list(thresholds.values()), whole), letters=13
+    )
     return figure
 
 
@@ -135,7 +137,7 @@ def _draw_panel(
         faint = by_chance(curve) and look["color"] != CHANCE_COLOUR  # one chance line of several
         ax.fill_between(curve.ks, low, high, color=look["color"], alpha=0.07 if faint else 0.18, linewidth=0)
         ax.plot(curve.ks, value, **look, linewidth=1.0 if faint else 1.6)
-    ax.set_title("\n".join(wrap(name, TITLE_LETTERS)), loc="left")
+    ax.set_title(within(name, PANEL_WIDTH), loc="left")
     verb = "kept" if curves[0].mode == "keep" else "masked"
     ax.set_xlabel(f"Number of {in_words(curves[0].units)} {verb}")
     if curves[0].units != "heads":
@@ -280,7 +282,7 @@ def _draw_controls(ax: Axes, curve: Curve, controls: Mapping[Control, Curve], co
         ax.plot(own.ks, shares, color=colour, linestyle=CONTROLS[kind][1], linewidth=0.9)
 
 
-def _caption(curves: Sequence[Curve], threshold: float | None, repeats: Mapping[Curve, Repeats]) -> str:
+def _caption(curves: Sequence[Curve], thresholds: Sequence[Threshold], repeats: Mapping[Curve, Repeats]) -> str:
     """What lines, bands and dots are and what fills ask, so that the figure can stand alone."""
     models = []
     for model, own in grouped(curves, "model").items():
@@ -296,10 +298,9 @@ def _caption(curves: Sequence[Curve], threshold: float | None, repeats: Mapping[
     chance = any(curve.draws > 1 for curve in curves)
     by_draws = f" and, by chance, over {draws.removeprefix('1–')} draws" if chance else ""
     parts.append(f"{pairs} test prompts a panel, bands 90 % intervals over them{by_draws}")
-    if threshold:
-        parts.append(
-            f"dots: within {1 - threshold:.2g} of the whole model's effect, on the mean; rings: reached before"
-        )
+    if drawn := dict.fromkeys(f"{1 - threshold:.2g}" for threshold in thresholds if threshold):
+        within = " or ".join(drawn) + (", panel by panel," if len(drawn) > 1 else "")
+        parts.append(f"dots: within {within} of the whole model's effect, on the mean; rings: reached before")
     if (most := max(len(repeats[curve].curves) for curve in curves)) > 1:
         parts.append(f"of {most} repeats the median and the range, lines of the first")
     if curves[0].mode == "keep":

@@ -17,7 +17,7 @@ from ...sweeps import Closeness, Curve, Ratio, Repeats, compare_repeats
 from ...view.head_map import draw_scores
 from ...view.style import save_figure
 from ..kind import Summary
-from ..outputs import cannot_do, facts_of, file_name, rounded, summary_of
+from ..outputs import cannot_do, facts_of, file_names, rounded, summary_of
 from ..study import Study
 from .controls import ControlEntry, control_entries
 from .figure import draw
@@ -131,28 +131,27 @@ class KeptSummary(Summary):
 def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> KeptSummary:
     """Write everything into the folder and return the summary: units needed at the threshold for every curve, and
     ratios between models with their direction in words."""
-    threshold, table = cells[0][0].panel.threshold, list[Row]()
-    several = len({fill for row in cells for fill in row[0].panel.fills}) > 1
-    by_method = len({row[0].panel.methods for row in cells if isinstance(row[0].panel, ScoredKept)}) > 1
-    for cell in (cell for row in cells for cell in row):
-        fill = str(cell.panel.fill)
+    flat, table = [cell for row in cells for cell in row], list[Row]()
+    several = len({fill for cell in flat for fill in cell.panel.fills}) > 1
+    by_method = len({cell.panel.methods for cell in flat if isinstance(cell.panel, ScoredKept)}) > 1
+    named = [_names(cell, by_method, str(cell.panel.fill) if several else "") for cell in flat]
+    for cell, name in zip(flat, file_names(named), strict=True):
         if isinstance(cell.scores, HeadScores):
-            table += [{**row, "fill": fill} for row in cell.scores.rows()]
-            named = [cell.scores.task, cell.scores.model, cell.scores.method, *[fill] * several]
-            cell.scores.save(folder / "scores" / file_name("-".join(named)))
+            asked = {"mode": cell.curves[0].mode, "fill": str(cell.panel.fill)}
+            table += [{**row, **asked} for row in cell.scores.rows()]
+            cell.scores.save(folder / "scores" / name)
         if isinstance(cell.scores, EdgeScores):
-            named = [cell.scores.task, cell.scores.model, *[cell.scores.method] * by_method, *[fill] * several]
-            _write_circuit(folder / "edges" / file_name("-".join(named)), cell.scores, cell.curves, threshold)
+            _write_circuit(folder / "edges" / name, cell.scores, cell.curves, cell.panel.threshold)
     if table:
         write_file(folder / "scores.csv", csv_text(table))
-    repeats = {curve: cell.repeats(curve) for row in cells for cell in row for curve in cell.curves}
+    repeats = {curve: cell.repeats(curve) for cell in flat for curve in cell.curves}
     panels = [[curve for cell in row for curve in cell.curves] for row in cells]
-    titled = _drawn([row[0].panel for row in cells], panels)
-    if maps := [cell.scores for row in cells for cell in row if isinstance(cell.scores, HeadScores)]:
+    titled, thresholds = _drawn([row[0].panel for row in cells], panels)
+    if maps := [cell.scores for cell in flat if isinstance(cell.scores, HeadScores)]:
         save_figure(draw_scores(maps), folder, "heads")
-    controlled = {cell.controlled: cell for row in cells for cell in row if cell.controlled}
+    controlled = {cell.controlled: cell for cell in flat if cell.controlled}
     lines = {curve: cell.controls for curve, cell in controlled.items()}
-    save_figure(draw(titled, threshold=threshold, title=study.title, repeats=repeats, controls=lines), folder)
+    save_figure(draw(titled, threshold=thresholds, title=study.title, repeats=repeats, controls=lines), folder)
     entries, ratios = list[Facts](), list[Facts]()
     for row, curves in zip(cells, panels, strict=True):
         by_chance = {curve.model: curve for curve in curves if curve.order == "chance"}
@@ -176,16 +175,26 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
     )
 
 
-def _drawn(panels: Sequence[Kept], curves: Sequence[list[Curve]]) -> list[tuple[str, list[Curve]]]:
-    """What each panel of the figure shows: panels that differ in their method alone are one."""
-    found: list[tuple[str, list[Curve]]] = []
+def _drawn(panels: Sequence[Kept], curves: Sequence[list[Curve]]) -> tuple[list[tuple[str, list[Curve]]], list[float]]:
+    """What each panel of the figure shows, and its threshold: panels that differ in their method alone are one."""
+    found, thresholds = list[tuple[str, list[Curve]]](), list[float]()
     for number, (panel, own) in enumerate(zip(panels, curves, strict=True)):
         apart = {"method", "orders"}
         if number and panel.model_dump(exclude=apart) == panels[number - 1].model_dump(exclude=apart):
             found[-1][1].extend(own)
         else:
-            found.append((panel.title or own[0].title, list(own)))
-    return found
+            found.append((own[0].title, list(own)))
+            thresholds.append(panel.threshold)
+    return found, thresholds
+
+
+def _names(cell: KeptCell, by_method: bool, fill: str) -> list[str]:
+    """What the files of a cell are called by."""
+    scores = cell.scores
+    if scores is None:
+        return []
+    method = [scores.method] if by_method or isinstance(scores, HeadScores) else []
+    return [scores.task, scores.model, *method, *([fill] if fill else [])]
 
 
 def _search(cell: KeptCell) -> Facts:

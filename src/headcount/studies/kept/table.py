@@ -21,7 +21,7 @@ def show(result: StudyResult[KeptSummary]) -> None:
     for words in _answers(entries):
         say(words)
     say(f"\n{', '.join(models)}" + (f"; scored by {', '.join(methods)}." if methods else "."))
-    say(_question(entries[0], repeats))
+    say(_question(entries[0], repeats, len({entry["threshold"] for entry in entries}) == 1))
     named = ("title", *["model"] * (len(models) > 1), *["method"] * _several_methods(entries), "order")
     named += ("fill",) * (len(fills) > 1)
     rows = [(*(str(dict(entry)[name]) for name in named), *_numbers(entry, repeats > 1)) for entry in entries]
@@ -83,16 +83,19 @@ def _several_methods(entries: Sequence[KeptEntry]) -> bool:
     return any(len(methods) > 1 for methods in asked.values())
 
 
-def _question(entry: KeptEntry, repeats: int) -> str:
+def _question(entry: KeptEntry, repeats: int, one_threshold: bool) -> str:
     """What is counted, and what its interval holds."""
-    share, masked = entry["threshold"], entry["mode"] == "mask"
+    masked = entry["mode"] == "mask"
+    share, rest = (f"{entry['threshold']:.2g}", f"{1 - entry['threshold']:.2g}")
+    if not one_threshold:
+        share, rest = "the threshold", "1 - threshold"
     verb, end = ("masked", 0) if masked else ("kept", 1)
-    enough = f"at most {1 - share:.2g}" if masked else f"at least {share:.2g}"
+    enough = f"at most {rest}" if masked else f"at least {share}"
     over = (
         "test prompts" if repeats == 1 else f"prompts, names and rankings ({repeats} repeats: needed is their median)"
     )
     return (
-        f"{in_words(entry['units']).capitalize()} to be {verb} until explained effect is within {1 - share:.2g} of"
+        f"{in_words(entry['units']).capitalize()} to be {verb} until explained effect is within {rest} of"
         f" {end} (needed), or {enough} (reached); {entry['interval']:.0%} intervals over {over}:"
     )
 
