@@ -5,11 +5,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH ?= .venv-bench
 
-.PHONY: demo test lint bench rankings tiny page clean
+.PHONY: demo figures test lint bench rankings tiny page clean
 
 demo: $(READY)  ## a real model, four tasks, one figure and its report; OPEN=1 opens it in the browser
 	$(BIN)/headcount pull smollm2
-	$(BIN)/headcount run heads-kept --quick $(if $(OPEN),--open)
+	$(BIN)/headcount run heads-kept --quick --model smollm2 $(if $(OPEN),--open)
+
+figures: $(READY)  ## the figures of README and docs and the numbers beside them, drawn again; ARGS="heads-kept" for some
+	HF_HUB_OFFLINE=1 $(BIN)/python recipes/figures.py $(ARGS)
 
 test: $(VENV)/.ready-for-tests
 	$(BIN)/python -m pytest

@@ -1,0 +1,73 @@
+"""Draw the figures of README and docs again, and put the numbers beside them in their place.
+
+    python recipes/figures.py                      all of them: hours on two cores
+    python recipes/figures.py heads-kept           some, by name
+
+Each is a named study; its figure becomes docs/figures/NAME.png. Text between `<!-- numbers: NAME -->` and
+`<!-- end -->` is written anew from the study's summary.json, with the command and the version that gave it. Steps that
+are in the cache are not computed again.
+"""
+
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import headcount as hc
+
+HOME = Path(__file__).parent.parent
+NUMBERS = r"(<!-- numbers: {name} -->\n).*?(<!-- end -->)"
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A study, and the page whose numbers come from it."""
+
+    study: str
+    models: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    quick: bool = True
+    page: str = "README.md"
+
+    @property
+    def command(self) -> str:
+        given = [f"--model {model}" for model in self.models] + [f"--task {task}" for task in self.tasks]
+        return " ".join(["headcount run", self.study, *given, *["--quick"] * self.quick])
+
+
+FIGURES = {
+    "heads-kept": Drawn("heads-kept", ("smollm2",)),
+    "edges-kept": Drawn("edges-kept"),
+    "attention-edges-kept": Drawn("attention-edges-kept", page="docs/studies/attention-edges-kept.md"),
+    "head-roles": Drawn("head-roles"),
+    "masked-heads": Drawn("masked-heads", quick=False),
+}
+
+
+def draw(name: str) -> None:
+    drawn = FIGURES[name]
+    out = HOME / "headcount-results" / f"figure-{name}"
+    result = hc.run(drawn.study, models=drawn.models, tasks=drawn.tasks, quick=drawn.quick, out=out)
+    shutil.copyfile(out / "figure.png", HOME / "docs" / "figures" / f"{name}.png")
+    path = HOME / drawn.page
+    text, found = re.subn(
+        NUMBERS.format(name=name), lambda match: match[1] + numbers(drawn, result.summary) + match[2], path.read_text(),
+        flags=re.DOTALL,
+    )  # fmt: skip
+    path.write_text(text)
+    print(f"{name}: {out}; {'numbers in ' + drawn.page if found else 'no numbers'}")
+
+
+def numbers(drawn: Drawn, summary: Any) -> str:
+    """A line for each answer, and where it comes from."""
+    answers = [f"- {entry['words']}" for entry in summary["curves"] if entry.get("words")]
+    origin = f"`{drawn.command}`, headcount {hc.__version__}, {date.today().isoformat()}"
+    return "\n".join([*answers, "", f"({origin}.)", ""])
+
+
+if __name__ == "__main__":
+    for wanted in sys.argv[1:] or FIGURES:
+        draw(wanted)
