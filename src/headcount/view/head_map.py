@@ -35,7 +35,7 @@ def draw_scores(scores: "Sequence[HeadScores]", title: str = "") -> Figure:
     figure = Figure(figsize=(columns * width + 0.1, rows * height + 0.5), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).flat
     for ax, entry, name in zip(axes, scores, names, strict=False):
-        _draw_map(ax, entry, name)
+        _draw_map(ax, entry, name, heads * square)
     for ax in list(axes)[len(scores) :]:
         ax.remove()
     letters = int(figure.get_figwidth() * 15)
@@ -53,13 +53,14 @@ def names_of(scores: "Sequence[HeadScores]") -> list[str]:
     return [" · ".join(filter(None, (getattr(entry, part) for part in parts))) for entry in scores]
 
 
-def _draw_map(ax: Axes, scores: "HeadScores", name: str) -> None:
+def _draw_map(ax: Axes, scores: "HeadScores", name: str, width: float) -> None:
     values = scores.values
     most = float(np.abs(values).max()) or 1.0
     low = -most if scores.signed else min(float(values.min()), 0.0)
     look: Any = {"cmap": "RdBu_r" if scores.signed else "Blues", "vmin": low, "vmax": most}
     image = ax.imshow(values, origin="lower", interpolation="nearest", **look)
-    ax.figure.colorbar(image, ax=ax, label=scores.metric if scores.signed else "Score", fraction=0.08, pad=0.04)
+    beside = ax.inset_axes((1 + 0.1 / width, 0, 0.1 / width, 1))  # as high as the map, whatever its shape
+    ax.figure.colorbar(image, cax=beside, label=scores.metric if scores.signed else "Score")
     for rank, (layer, head) in enumerate(scores.order()[:NUMBERED], start=1):
         dark = abs(values[layer, head]) > 0.6 * most
         ax.text(head, layer, str(rank), ha="center", va="center", fontsize=5.5, color="white" if dark else "black")
