@@ -36,7 +36,7 @@ def test_rows_say_where_heads_look_the_largest_part_first():
     assert sizes == sorted(sizes, reverse=True)
     assert rows[0]["looks_at"] == PROMPT.split()[rows[0]["position"]]
     assert "made: 'Mary' and 'John' exchanged" in str(found)
-    assert len(hc.plot(found).axes) == 1
+    assert len(hc.plot(found).axes) == 2
 
 
 def test_without_a_wrong_answer_the_log_probability_counts_and_heads_carry_zeros():

@@ -20,8 +20,7 @@ def fits(figure):
 
 def test_scores_are_a_map_with_a_colour_bar_that_is_even_around_zero():
     figure = hc.plot(scores())
-    (ax,) = figure.axes
-    (bar,) = ax.child_axes
+    ax, bar = figure.axes
     (image,) = ax.get_images()
     low, high = image.get_clim()
     assert low == -high

@@ -29,13 +29,13 @@ def draw_scores(scores: "Sequence[HeadScores]", title: str = "") -> Figure:
     shapes = [entry.values.shape for entry in scores]
     heads, layers = max(shape[1] for shape in shapes), max(shape[0] for shape in shapes)
     square = max(min(max(WIDEST / max(heads, layers), SMALLEST), LARGEST), LEAST / max(heads, layers))
-    width, height = max(heads * square, LEAST) + 1.15, max(layers * square, 0.8) + 0.9
+    width, height = max(heads * square, LEAST) + 1.15, max(layers * square, 0.8) + 0.65
     names = [within(name, width - 0.55, 11) for name in names_of(scores)]
     height += 0.16 * max(name.count("\n") for name in names)
     figure = Figure(figsize=(columns * width + 0.1, rows * height + 0.5), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).flat
     for ax, entry, name in zip(axes, scores, names, strict=False):
-        _draw_map(ax, entry, name, heads * square)
+        _draw_map(ax, entry, name)
     for ax in list(axes)[len(scores) :]:
         ax.remove()
     letters = int(figure.get_figwidth() * 15)
@@ -53,14 +53,13 @@ def names_of(scores: "Sequence[HeadScores]") -> list[str]:
     return [" · ".join(filter(None, (getattr(entry, part) for part in parts))) for entry in scores]
 
 
-def _draw_map(ax: Axes, scores: "HeadScores", name: str, width: float) -> None:
+def _draw_map(ax: Axes, scores: "HeadScores", name: str) -> None:
     values = scores.values
     most = float(np.abs(values).max()) or 1.0
     low = -most if scores.signed else min(float(values.min()), 0.0)
     look: Any = {"cmap": "RdBu_r" if scores.signed else "Blues", "vmin": low, "vmax": most}
     image = ax.imshow(values, origin="lower", interpolation="nearest", **look)
-    beside = ax.inset_axes((1 + 0.1 / width, 0, 0.1 / width, 1))  # as high as the map, whatever its shape
-    ax.figure.colorbar(image, cax=beside, label=scores.metric if scores.signed else "Score")
+    ax.figure.colorbar(image, ax=ax, label=scores.metric if scores.signed else "Score", fraction=0.08, pad=0.04)
     for rank, (layer, head) in enumerate(scores.order()[:NUMBERED], start=1):
         dark = abs(values[layer, head]) > 0.6 * most
         ax.text(head, layer, str(rank), ha="center", va="center", fontsize=5.5, color="white" if dark else "black")
