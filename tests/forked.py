@@ -5,13 +5,20 @@ import multiprocessing
 import os
 import resource
 import sys
+from importlib import import_module
+
+WARM = (
+    "torch", "transformers", "transformers.models.llama.modeling_llama", "peft", "accelerate", "headcount.cli",
+    "headcount.tasks.ioi", "headcount.rank.score", "headcount.sparse.run", "headcount.studies.runner",
+    "headcount.studies.report", "headcount.studies.kept.steps", "headcount.studies.kept.outputs",
+)  # fmt: skip
 
 
 def start(*arguments, cache, said=os.devnull, errors=None, limits=None, first=None):
     """Begin `headcount …` with a cache folder of its own; what it says goes to a file, or to two. `first` is called in
     the process before all else. Gives the process."""
-    import torch  # noqa: F401 so that the child finds them there
-    import transformers  # noqa: F401
+    for name in WARM:  # so that the child finds them there
+        import_module(name)
 
     words = ["headcount", *map(str, arguments)]
     told = str(said), str(errors or said)
