@@ -13,6 +13,7 @@ from typing import Generic
 from ..core.cache import Store
 from ..core.files import writable_folder
 from ..core.progress import progress_bar, say
+from ..meters.speed import SOON, require_end
 from ..models import load
 from ..sweeps import Curve
 from .bench import Bench, Loader
@@ -65,6 +66,7 @@ def run(
     loader: Loader = load,
     cache: bool = True,
     executor: Executor = in_process,
+    long: bool = False,
     quiet: bool = False,
 ) -> StudyResult[Summary]:
     """Run a bundled study by its name, or a TOML file.
@@ -79,16 +81,18 @@ def run(
     - `loader`: how a model's name becomes a model; `headcount.load` by default.
     - `cache`: whether finished steps are looked up and kept.
     - `executor`: what takes the plan; in this process by default.
+    - `long`: whether it may take more than a week.
     """
     read = read_study(study, quick=quick, models=models, tasks=tasks, overrides=overrides)
     folder = writable_folder(Path(out) if out else Path("headcount-results") / read.name)
     bench, ledger = Bench(loader, read.models), Ledger()
-    planned = plan_study(read, bench, memory)
+    planned, store = plan_study(read, bench, memory), Store() if cache else None
+    _require_end(planned.plan, bench, store, long)
     if not quiet:
         for note in dict.fromkeys(work.note for row in planned.works for work in row if work.note):
             say(note)
     with progress_bar(sum(step.cost for step in planned.plan.steps), quiet, lines=True) as bar:
-        found = executor(planned.plan, bench, Store() if cache else None, bar, ledger)
+        found = executor(planned.plan, bench, store, bar, ledger)
     cells = [[work.gather(found) for work in row] for row in planned.works]
     if planned.together is not None:
         cells = planned.together.finish(cells, found)
@@ -98,6 +102,16 @@ def run(
     flat = tuple(cell for row in cells for cell in row)
     write_common(folder, read, flat, summary, steps)
     return StudyResult(read, flat, folder, summary, len(ledger.computed), len(ledger.cached))
+
+
+def _require_end(plan: Plan, bench: Bench, store: Store | None, long: bool) -> None:
+    """Of the steps that are not finished yet."""
+    tokens: dict[str, float] = {}
+    for step in plan.steps:
+        if step.subject is not None and not (store and store.has(step.key)):
+            tokens[step.subject.model] = tokens.get(step.subject.model, 0.0) + step.cost
+    if sum(tokens.values()) >= SOON:
+        require_end({bench.model(name): count for name, count in tokens.items()}, long)
 
 
 def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned:
