@@ -1,7 +1,7 @@
 """A campaign of mutated inputs against every reader: python tests/fuzzing.py --count 20000 [--seed N] [--only N]
 
-What must hold of each: it is taken, or refused in one sentence of at most 300 characters, with exit code 2. No traceback,
-nothing that was not foreseen (exit code 1), no hang. Each case is made from the seed and its number alone.
+What must hold of each: it is taken, or refused in one sentence of at most 300 characters, with exit code 2. No
+traceback, nothing that was not foreseen (exit code 1), no hang. Each case is made from the seed and its number alone.
 """
 
 import argparse
@@ -22,57 +22,15 @@ from pathlib import Path
 from unittest import mock
 
 from mutations import changed_bytes, changed_json, changed_value, strange
+from sound_inputs import COGQA, COMMANDS, IDS, ITEMS, PAIRS, SETS, STUDIES
 
 for name, value in {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "TQDM_DISABLE": "1"}.items():
     os.environ.setdefault(name, value)
 SECONDS = 60
-PAIR = {"clean": "We saw John and", "corrupt": "We saw Mary and", "answer": " Alice", "wrong": [" David"]}
-PAIRS = [{**PAIR, "clean": f"We saw {name} and", "split": side} for name, side in zip(
-    ("John", "Tom", "Paul", "Mark"), ("train", "test", "train", "test"), strict=True)]  # fmt: skip
-IDS = [{"clean": [5, token], "corrupt": [6, token], "answer": 8, "wrong": [9, 10]} for token in (10, 11, 12)]
-ITEMS = [
-    {"prompt": f"We saw {name}", "target": " and", "choices": [" and", " John"]} for name in ("Tom", "Paul", "Mark")
-]
-PART = {"subquestion": "Who?", "answer": "Tom", "cognitive_skill": "Retrieval"}
-COGQA = [{"question": f"Who owns boat {n}?", "answer": "Tom", "generated": [PART, {**PART, "cognitive_skill": "Inference"}]}
-         for n in range(12)]  # fmt: skip
-SETS = {
-    "gsm8k": [{"question": f"What is {n} + 1?", "answer": f"It is {n + 1}.\n#### {n + 1}"} for n in range(12)],
-    "commonsense-qa": [{"question": f"Where is {n}?", "answerKey": "A", "choices": {"label": ["A", "B"], "text": ["here",
-                        "there"]}} for n in range(12)],
-    "bigbench-syntax": [{"inputs": f"He sees {n}.", "targets": ["He saw it."], "multiple_choice_targets": ["a", "b"],
-                         "multiple_choice_scores": [0, 1]} for n in range(12)],
-    "blimp": [{"sentence_good": f"He sees {n}.", "sentence_bad": f"He see {n}."} for n in range(12)],
-}  # fmt: skip
-STUDIES = [
-    {"title": "t", "defaults": {"n": 8, "points": 3, "draws": 2, "threshold": 0.9}, "panel": [{"task": "ioi", "models": ["m"],
-     "orders": ["absolute", "chance"], "ks": [1, 2], "fill": "counterfactual", "method": "attribution", "steps": 3}]},
-    {"kind": "edges-kept", "panel": [{"task": "ioi", "models": ["m"], "n": 8, "method": "eap", "readers": "kv-heads"}]},
-    {"kind": "attention-edges-kept", "panel": [{"task": "ioi", "models": ["m"], "n": 8, "draws": 1, "updates": 2}]},
-    {"kind": "head-roles", "panel": [{"task": "syntax", "models": ["m"], "n": 8, "seeds": 2, "updates": 2, "batch": 2,
-     "free_rate": [0.5, 0.2], "pull": 0.1, "ks": [1, 3]}], "quick": {"seeds": 1}},
-    {"kind": "masked-heads", "panel": [{"task": "retrieval", "models": ["m"], "n": 24, "ks": [2], "alphas": [1.0], "comet": "no",
-     "epochs": 2, "seeds": 1, "rate": 0.1}]},
-]  # fmt: skip
-COMMANDS = [
-    ["forecast", "gpt2", "--length", "20", "--memory", "8GB", "--readers", "kv-heads", "--dtype", "float32"],
-    ["tasks", "show", "ioi", "--model", "m", "-n", "1", "--seed", "0", "--split", "words"],
-    ["questions", "retrieval", "-n", "1", "--seed", "3"],
-    ["methods"],
-    ["tasks", "list"],
-    ["schema", "heads-kept"],
-    ["cache", "list"],
-    ["cache", "clean", "--older-than", "3"],
-    ["cache", "show", "abc"],
-    ["compare", "scores", "scores", "-k", "2", "--by", "signed"],
-    ["run", "heads-kept", "--plan", "--model", "m", "--task", "ioi", "-n", "8", "--draws", "2", "--ks", "1,2", "--seed", "1"],
-    ["run", "edges-kept", "--plan", "--model", "m", "--task", "ioi", "-n", "8", "--memory", "1GB", "--steps", "2"],
-    ["run", "head-roles", "--plan", "--model", "m", "--task", "syntax", "-n", "8", "--seeds", "2", "--free-rate", "0.5,0.1"],
-]  # fmt: skip
 OUTCOMES = ("taken", "refused")
 
 
-class Wrong(Exception):
+class WrongError(Exception):
     """What must not happen."""
 
 
@@ -169,9 +127,7 @@ class Campaign:
         for _ in range(rng.choice((1, 1, 2, 3))):
             at, way = rng.randrange(len(words)), rng.randrange(4)
             if way == 0:
-                words[at] = str(strange(rng)).replace("\0", "").encode(errors="surrogateescape" if rng.random() < 0.5 else "replace").decode(
-                    errors="surrogateescape"
-                )  # fmt: skip
+                words[at] = str(strange(rng)).replace("\0", "").encode(errors="replace").decode()
             elif way == 1:
                 words.pop(at)
                 if not words:
@@ -208,7 +164,7 @@ class Campaign:
         with mock.patch.object(comet, "_call", call):
             found = comet.comet_scores(["x", "x"], answers, ["y", "y"], command=Path("comet-score"))
         if not all(isinstance(score, float) for score in found):
-            raise Wrong(f"scores {found}")
+            raise WrongError(f"scores {found}")
 
     def scores(self, rng: random.Random) -> None:
         from headcount.rank.comparison import compare_scores, load_scores
@@ -266,7 +222,8 @@ class Campaign:
         patches = [
             mock.patch.object(cli.show, "load_model", found), mock.patch.object(cli.models, "load_model", found),
             mock.patch.object(Bench, "model", lambda bench, name: found(name)),
-            mock.patch.object(forecast, "tokens_a_second", lambda model: 1e5), mock.patch.object(sys, "argv", ["headcount", *words]),
+            mock.patch.object(forecast, "tokens_a_second", return_value=1e5),
+            mock.patch.object(sys, "argv", ["headcount", *words]),
             contextlib.redirect_stdout(out), contextlib.redirect_stderr(err),
         ]  # fmt: skip
         with contextlib.ExitStack() as stack:
@@ -281,11 +238,15 @@ class Campaign:
         if code == 2:
             last = said.rstrip("\n").split("\n")[-1]
             if not last.startswith("headcount: ") and "Usage:" not in out.getvalue() + said:
-                raise Wrong(f"exit code 2 without a sentence: {said[-500:]}")
-            raise HeadcountError(last.removeprefix("headcount: ")) if len(last) <= 311 else Wrong(f"too long: {last}")
+                raise WrongError(f"exit code 2 without a sentence: {said[-500:]}")
+            raise (
+                HeadcountError(last.removeprefix("headcount: "))
+                if len(last) <= 311
+                else WrongError(f"too long: {last}")
+            )
         if code != 0:
             log = next((word.rstrip(";") for word in said.split() if word.endswith(".log;")), None)
-            raise Wrong(f"exit code {code}: {said[-400:]}\n{Path(log).read_text() if log else ''}")
+            raise WrongError(f"exit code {code}: {said[-400:]}\n{Path(log).read_text() if log else ''}")
 
     def case(self, number: int) -> tuple[str, str]:
         """The reader, and what came of a case; an error where it is not what must hold."""
@@ -306,7 +267,7 @@ class Campaign:
             self.readers[reader][1](rng)
         except HeadcountError as error:
             if len(str(error)) > 300 or "\n" in str(error):
-                raise Wrong(f"too long: {error}") from error
+                raise WrongError(f"too long: {error}") from error
             return reader, "refused"
         finally:
             signal.alarm(0)
@@ -316,7 +277,7 @@ class Campaign:
 
 
 def _hangs(number: int, frame: object) -> None:
-    raise Wrong(f"more than {SECONDS} seconds")
+    raise WrongError(f"more than {SECONDS} seconds")
 
 
 def campaign(home: Path, seed: int, numbers, tell=lambda words: None) -> tuple[Counter, list[str]]:
