@@ -3,16 +3,21 @@ like any other."""
 
 import multiprocessing
 import os
+import resource
 import sys
 
 
-def start(*arguments, cache, said=os.devnull):
-    """Begin `headcount …` with a cache folder of its own; what it says goes to a file. Gives the process."""
+def start(*arguments, cache, said=os.devnull, errors=None, limits=None, first=None):
+    """Begin `headcount …` with a cache folder of its own; what it says goes to a file, or to two. `first` is called in
+    the process before all else. Gives the process."""
     import torch  # noqa: F401 so that the child finds them there
     import transformers  # noqa: F401
 
     words = ["headcount", *map(str, arguments)]
-    process = multiprocessing.get_context("fork").Process(target=_main, args=(words, str(cache), str(said)))
+    told = str(said), str(errors or said)
+    process = multiprocessing.get_context("fork").Process(
+        target=_main, args=(words, str(cache), told, limits or {}, first)
+    )
     process.start()
     return process
 
@@ -23,11 +28,15 @@ def ended(process):
     return process.exitcode
 
 
-def _main(words, cache, said):
+def _main(words, cache, told, limits, first):
     os.environ["HEADCOUNT_CACHE"] = cache
-    with open(said, "w") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+    for number, place in enumerate(told, start=1):
+        with open(place, "a") as file:
+            os.dup2(file.fileno(), number)
+    for limit, ends in limits.items():
+        resource.setrlimit(limit, ends)
+    if first is not None:
+        first()
     sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
     sys.argv = words
     from headcount.cli import main

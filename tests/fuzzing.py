@@ -221,7 +221,7 @@ class Campaign:
         found = lambda name: self.model if name == "m" else load(name)
         patches = [
             mock.patch.object(cli.show, "load_model", found), mock.patch.object(cli.models, "load_model", found),
-            mock.patch.object(Bench, "model", lambda bench, name: found(name)),
+            mock.patch.object(Bench, "model", lambda bench, name, asked: found(name)),
             mock.patch.object(forecast, "tokens_a_second", return_value=1e5),
             mock.patch.object(sys, "argv", ["headcount", *words]),
             contextlib.redirect_stdout(out), contextlib.redirect_stderr(err),

@@ -13,6 +13,7 @@ from ..meters import TOKENS_A_PASS, Advance
 from ..meters.metrics import require_metric
 from ..models import Model
 from ..models.backward_rules import no_edges
+from ..models.changes import leaves_no_trace
 from ..models.wiring import find_graph, has_edges
 from ..tasks.examples import Example, Task, pairs_only
 from .direct import no_final_norm
@@ -71,6 +72,7 @@ def asked_of(
     return chosen, metric, fill, examples
 
 
+@leaves_no_trace
 def score(
     model: Model,
     task: Task,

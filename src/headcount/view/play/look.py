@@ -11,9 +11,9 @@ from typing_extensions import TypedDict
 
 from ...core.errors import HeadcountError
 from ...edit import Head, head_name
+from ...edit.attention import attention_weights
 from ...models.gates import gates_of
 from ...rank.direct import DirectReader
-from ...rank.patterns import attention_weights
 from .board import Switchboard, Token
 from .state import Asked, shown
 
@@ -70,7 +70,7 @@ class Run:
         return sum(tensor.numel() * tensor.element_size() for tensor in held)
 
     def pattern(self, head: Head) -> Pattern:
-        rows = self.weights[head[0]][head[1]].double().tolist()
+        rows = self.weights[head[0]][head[1]].cpu().double().tolist()
         return [[round(weight, DIGITS) for weight in row[: place + 1]] for place, row in enumerate(rows)]
 
     def open_keys(self, head: Head) -> list[int]:
