@@ -27,6 +27,7 @@ from sound_inputs import COGQA, COMMANDS, IDS, ITEMS, PAIRS, SETS, STUDIES
 for name, value in {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "TQDM_DISABLE": "1"}.items():
     os.environ.setdefault(name, value)
 SECONDS = 60
+SPENT: Counter[str] = Counter()  # CPU seconds by reader
 OUTCOMES = ("taken", "refused")
 
 
@@ -56,18 +57,18 @@ class Campaign:
         hc.score(self.model, task).save(home / "scores")
         self._save_sparse(hf)
         self.readers = {
-            "jsonl": (8, self.jsonl),
+            "jsonl": (12, self.jsonl),
             "study": (8, self.study),
-            "questions": (4, self.questions),
-            "set": (5, self.known_set),
-            "command": (6, self.command),
-            "text": (3, self.text),
-            "comet": (2, self.comet),
-            "scores": (3, self.scores),
-            "config": (3, self.config),
-            "weights": (2, self.weights),
+            "questions": (8, self.questions),
+            "set": (10, self.known_set),
+            "command": (8, self.command),
+            "text": (5, self.text),
+            "comet": (3, self.comet),
+            "scores": (4, self.scores),
+            "config": (2, self.config),
+            "weights": (1, self.weights),
             "tokenizer": (1, self.tokenizer),
-            "sparse": (3, self.sparse),
+            "sparse": (1, self.sparse),
         }
 
     def _save_sparse(self, hf) -> None:
@@ -137,7 +138,11 @@ class Campaign:
                     at, rng.choice(("--n", "-n", "9" * 5000, "--seed", "-1", "1e12", "--", "--help", "nan", "é", "0"))
                 )
             else:
-                words[at] = changed_bytes(words[at].encode(), rng).replace(b"\0", b"").decode(errors="surrogateescape")
+                words[at] = (
+                    changed_bytes(words[at].encode(errors="surrogateescape"), rng)
+                    .replace(b"\0", b"")
+                    .decode(errors="surrogateescape")
+                )
         if "run" in words[:1] and "--plan" not in words:
             words.append("--plan")
         self.called(*words)
@@ -286,10 +291,13 @@ def campaign(home: Path, seed: int, numbers, tell=lambda words: None) -> tuple[C
 
     made, counts, wrong = Campaign(home, seed), Counter(), []
     for number in numbers:
+        begun = time.process_time()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                counts[made.case(number)] += 1
+                found = made.case(number)
+                counts[found] += 1
+                SPENT[found[0]] += time.process_time() - begun
         except Exception:
             wrong.append(f"case {number} of seed {seed}:\n{traceback.format_exc()[-3000:]}")
             tell(wrong[-1])
@@ -309,7 +317,7 @@ def main() -> None:
         numbers = range(asked.count) if asked.only is None else [asked.only]
         counts, wrong = campaign(Path(home), seed, numbers, tell=lambda words: print(words, flush=True))
     for (reader, outcome), count in sorted(counts.items()):
-        print(f"{reader:<12} {outcome:<8} {count}")
+        print(f"{reader:<12} {outcome:<8} {count:>6} {SPENT[reader]:>8.1f} s for all of this reader")
     print(f"{len(numbers)} cases of seed {seed}, {len(wrong)} wrong, {time.monotonic() - begun:.0f} s")
     sys.exit(bool(wrong))
 

@@ -8,7 +8,8 @@ STRANGE = (
     None, True, False, 0, -1, 1, 2, 7, 2**31, 2**63, 10**9, 10**30, 0.5, -0.5, 1e300, 1e-300, float("nan"),
     float("inf"), "", " ", "x", "x" * 5000, "None", "[/b]", "[bold]m[v2]", "\x1b[31mred\x1b[0m", "\x07\x08", "\u2028",
     "\x85", "\ud800", "\0", "~nobody-lives-here/x", "/dev/null", "../..", "a\nb", "{}", "%s{0}", "$x_$",
-    "é" * 300, [], {}, [[]], [None], ["x"], [1, 2, 3], {"a": 1}, [[[[[[[[1]]]]]]]], "mean", "counterfactual", "resample", "scale(nan)", "scale(1e400)",
+    "é" * 300, [], {}, [[]], [None], ["x"], [1, 2, 3], {"a": 1}, [[[[[[[[1]]]]]]]], "mean",
+    "counterfactual", "resample", "scale(nan)", "scale(1e400)",
 )  # fmt: skip
 PIECES = (
     b"\0", b"\xff\xfe", b"\xed\xa0\x80", b'"', b"{", b"}", b"[", b"]", b",", b":", b"\n", b"\r", b"\\", b"\\ud800",
