@@ -162,7 +162,7 @@ class Campaign:
         answers = ["a b", "c"]
         rows = {"answer": [{"src": "x", "mt": answer, "ref": "y", "COMET": 0.5} for answer in answers]}
 
-        def call(command, folder=None):
+        def call(command, folder=None, **more):
             Path(folder, "scores.json").write_bytes(changed_json(rows, rng))
             return subprocess.CompletedProcess(command, rng.choice((0, 0, 0, 1)), "", "ValueError: no")
 
@@ -223,7 +223,10 @@ class Campaign:
         from headcount.studies.bench import Bench
 
         out, err = io.StringIO(), io.StringIO()
-        found = lambda name: self.model if name == "m" else load(name)
+
+        def found(name, *more, **options):
+            return self.model if name == "m" else load(name)
+
         patches = [
             mock.patch.object(cli.show, "load_model", found), mock.patch.object(cli.models, "load_model", found),
             mock.patch.object(Bench, "model", lambda bench, name, asked: found(name)),
