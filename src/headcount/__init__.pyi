@@ -75,6 +75,7 @@ from .tasks.nonsense import nonsense as nonsense
 from .tasks.questions import Question as Question
 from .tasks.questions import QuestionSet as QuestionSet
 from .tasks.questions import questions as questions
+from .view.play import play as play
 
 __version__: str
 __all__: list[str]

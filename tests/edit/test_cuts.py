@@ -243,6 +243,29 @@ def test_a_cut_of_the_users_own_with_counterfactual_values():
 
 
 @torch.no_grad()
+def test_while_a_model_writes_counterfactual_values_are_for_the_prompt_alone():
+    """The other prompt has nothing for tokens behind it: written tokens read a cut prompt and are cut no more."""
+    model, heads = tiny("llama-gqa"), [(0, 1), (2, 2)]
+    clean, corrupt = prompts(1, 6), prompts(1, 6, seed=1)
+    asked = {"attention_mask": torch.ones_like(clean), "max_new_tokens": 3, "do_sample": False, "pad_token_id": 0}
+    with hc.cut(model, heads, "counterfactual", other=corrupt):
+        made = model.hf.generate(input_ids=clean, **asked, output_logits=True, return_dict_in_generate=True)
+    with torch.no_grad(), hc.cut(model, heads, "counterfactual", other=corrupt):
+        past = model.hf(input_ids=clean, use_cache=True).past_key_values
+    for step in (1, 2):  # the whole model, behind the keys and values of the cut prompt
+        with torch.no_grad():
+            token = made.sequences[:, 5 + step : 6 + step]
+            logits = model.hf(input_ids=token, past_key_values=past, use_cache=True).logits[:, -1]
+        torch.testing.assert_close(made.logits[step], logits, atol=1e-5, rtol=0)
+
+
+def test_other_prompts_of_another_length_are_refused():
+    model = tiny("gpt2")
+    told = pytest.raises(hc.HeadcountError, match="The other prompts have 5 tokens, and prompts of 7 run")
+    with told, hc.cut(model, [(0, 0)], "counterfactual", other=prompts(1, 5)):
+        model.logits(prompts(1, 7))
+
+
 def test_heads_may_be_given_by_the_names_that_a_ranking_has():
     model, ids = tiny("gpt2"), prompts()
     with hc.cut(model, ["a1.h2", (0, 3)]):

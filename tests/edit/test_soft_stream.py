@@ -1,5 +1,8 @@
 """Soft masks on edges: hard ones give the circuit's own numbers, and gradients are exact, in every family."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -97,3 +100,22 @@ def test_hooks_are_gone_afterwards():
         with pytest.raises(hc.HeadcountError), soft_stream.soft_edges(model, meter.wiring, base, masks):
             raise hc.HeadcountError("stop")
         assert torch.equal(model.logits(ids), plain)
+
+
+def test_nothing_of_a_run_is_kept_after_its_gradient(monkeypatch):
+    """Its buffers hold what every writer wrote: hundreds of updates would fill any memory."""
+    streams, made = weakref.WeakSet(), soft_stream.SoftStream.__init__
+
+    def noted(stream, *args):
+        streams.add(stream)
+        made(stream, *args)
+
+    monkeypatch.setattr(soft_stream.SoftStream, "__init__", noted)
+    meter = CircuitMeter(tiny("gpt2", torch.float64), PAIRS)
+    masks = random_masks(meter).requires_grad_()
+    found = graded(meter, masks).sum()
+    assert streams
+    found.backward()
+    del found
+    gc.collect()
+    assert not streams

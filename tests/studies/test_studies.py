@@ -13,7 +13,7 @@ from forked import ended, start
 from headcount.studies import STUDIES
 from headcount.studies.study import read_study
 
-SMALL = {"n": 8, "points": 4, "draws": 3}
+SMALL = {"n": 8, "points": 4, "draws": 3, "method": "one-pass", "orders": ["absolute", "signed", "chance"]}
 
 
 def run(folder, out, **arguments):
@@ -119,7 +119,8 @@ def test_a_killed_run_goes_on_and_ends_in_the_same_bytes(folder, tmp_path):
     """kill -9 as soon as some jobs are finished, then the same command again, against an undisturbed run."""
 
     def begin(place):
-        names = ["--model", folder, "--task", "ioi", "--task", "ioi-long", "-n", "24", "--points", "8", "--draws", "6"]
+        names = ["--model", folder, "--task", "ioi", "--task", "ioi-long", "-n", "24"]
+        names += ["--points", "8", "--draws", "6", "--method", "one-pass"]
         return start("run", "heads-kept", *names, "--out", place / "out", cache=place)
 
     broken, whole = tmp_path / "broken", tmp_path / "whole"
@@ -245,10 +246,15 @@ def test_wrong_names_are_found_before_anything_runs(folder, own_cache, tmp_path)
 @pytest.mark.parametrize(
     ("settings", "method"),
     [
-        ({}, "attribution-ig"),
-        ({"fill": "zero"}, "attribution"),
+        ({}, "learned"),
+        ({"fill": "zero"}, "learned"),
+        ({"fill": "resample"}, "attribution"),
+        ({"mode": "mask"}, "attribution-ig"),
+        ({"method": "one-pass"}, "attribution-ig"),
+        ({"method": "one-pass", "fill": "zero"}, "attribution"),
         ({"method": "patching"}, "patching"),
-        ({"units": "edges", "fill": "zero"}, "eap-ig"),
+        ({"units": "edges"}, "edge-learned"),
+        ({"units": "edges", "method": "one-pass", "fill": "zero"}, "eap-ig"),
     ],
 )
 def test_the_method_that_fits_units_and_fill_is_chosen_unless_one_is_named(settings, method):
@@ -256,7 +262,23 @@ def test_the_method_that_fits_units_and_fill_is_chosen_unless_one_is_named(setti
     assert kind.settings(task="ioi", models=("m",), **settings).method == method
 
 
-EDGES = {"n": 6, "points": 4, "draws": 2}
+def test_units_are_kept_in_the_best_order_that_the_scores_have():
+    """A mix of two orders where scores have a sign; learned ones have none, and one order."""
+    signed, learned = (STUDIES["heads-kept"].settings(task="ioi", method=method) for method in ("one-pass", ""))
+    assert (signed.orders, learned.orders) == (("best", "chance"), ("absolute", "chance"))
+    with pytest.raises(hc.HeadcountError, match="orders cannot hold 'signed': scores of learned have no sign"):
+        STUDIES["heads-kept"].settings(task="ioi", orders=["signed"])
+
+
+def test_a_study_learns_its_ranking(folder, own_cache, tmp_path):
+    few = {"n": 8, "points": 3, "updates": 3, "draws": 1}
+    for study, method in (("heads-kept", "learned"), ("edges-kept", "edge-learned")):
+        result = hc.run(study, models=[folder], tasks=["ioi"], out=tmp_path / study, overrides=few, quiet=True)
+        ranked, chance = result.summary["curves"]
+        assert (ranked["method"], ranked["order"], chance["order"]) == (method, "absolute", "chance")
+
+
+EDGES = {"n": 6, "points": 4, "draws": 2, "method": "one-pass", "orders": ["absolute", "signed", "chance"]}
 
 
 def run_edges(folder, out, **arguments):

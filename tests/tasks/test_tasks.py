@@ -206,7 +206,8 @@ def test_a_jsonl_of_the_users_own(tmp_path):
 
 def test_lines_may_choose_their_split_and_speak_in_token_ids(tmp_path):
     ids = {"clean": [5, 6, 7], "corrupt": [5, 8, 7], "answer": [9, 10], "wrong": 11}
-    path = write(tmp_path / "t.jsonl", {**ids, "split": "test"}, {**ids, "split": "train"}, {**ids, "split": "train"})
+    others = [{**ids, "clean": [5, 6, token], "split": "train"} for token in (12, 13)]
+    path = write(tmp_path / "t.jsonl", {**ids, "split": "test"}, *others)
     task = hc.task(path, tiny("gpt2"))
     assert (len(task.train), len(task.test)) == (2, 1)
     assert task.test[0] == hc.Pair((5, 6, 7), (5, 8, 7), (9, 10), (11,))

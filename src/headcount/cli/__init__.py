@@ -1,5 +1,6 @@
 """The command line: parse, call, print. Nothing here imports torch until a command needs it."""
 
+import io
 import os
 import sys
 from typing import Any
@@ -7,19 +8,22 @@ from typing import Any
 import typer
 
 from ..core.errors import HeadcountError, nearest
-from . import cache, models, show
+from . import cache, models, play, show
 from .app import app
 from .run import add_study_commands, study_first
+from .unforeseen import told_and_kept
 
-__all__ = ["app", "cache", "main", "models", "show"]
+__all__ = ["app", "cache", "main", "models", "play", "show"]
 UsageError: Any = typer.BadParameter.__base__
 
 
 def main() -> None:
-    """The entry point: bad input is one sentence on stderr and exit code 2, never a traceback."""
+    """The entry point: bad input is one sentence on stderr and exit code 2, and what nobody foresaw one sentence, a log
+    and exit code 1; never a traceback."""
     _calm_libraries()
+    _print_anything()
     try:
-        arguments = study_first(sys.argv[1:])
+        arguments = study_first(_readable(sys.argv[1:]))
         add_study_commands()
         code = app(args=arguments, prog_name="headcount", standalone_mode=False)
     except HeadcountError as error:
@@ -29,13 +33,33 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         print("headcount: stopped.", file=sys.stderr)
         sys.exit(130)
+    except Exception as error:  # a mistake of ours, or a library's
+        print(f"headcount: {told_and_kept(error)}", file=sys.stderr)
+        sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _refuse(words: str) -> None:
     if words:  # none where help has been shown instead
-        print(f"headcount: {' '.join(words.split())}", file=sys.stderr)
+        print(f"headcount: {HeadcountError(words)}", file=sys.stderr)
     sys.exit(2)
+
+
+def _readable(arguments: list[str]) -> list[str]:
+    """Refuse what is not text: it could be opened, but neither written into a table nor told."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise HeadcountError(f"The argument {argument!r} is not UTF-8. Rename what it names.") from error
+    return arguments
+
+
+def _print_anything() -> None:
+    """A terminal that lacks a letter is shown its code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _usage(error: Any) -> str:

@@ -27,6 +27,9 @@ run_app = _group("run", "Run a study and draw its figure: one of these, or a TOM
 SplitOption = Annotated[
     str, typer.Option(metavar="|".join(SPLITS_BY), help="What train and test do not share, of built-in pairs.")
 ]
+AllowCode = Annotated[
+    bool, typer.Option("--allow-code", help="Let a task file of lm-eval run the Python code that it names.")
+]
 ModelArgument = Annotated[str, typer.Argument(help="A named model (smollm2, tiny, …), a local folder, or a hub id.")]
 
 
@@ -43,6 +46,14 @@ def headcount(
     ] = False,
 ) -> None:
     """How many attention heads does a behaviour need, and which ones?"""
+
+
+def trust(code: bool) -> None:
+    """For the rest of the command."""
+    if code:
+        from ..tasks.task_code import allow_code
+
+        allow_code()
 
 
 def load_model(name: str) -> "Model":

@@ -8,6 +8,7 @@ import typer
 
 from ..core.cache import Store, cache_folder, folder_bytes
 from ..core.errors import HeadcountError
+from ..core.plain import plain_lines
 from ..view.tables import print_table
 from .app import cache_app
 
@@ -44,7 +45,7 @@ def show(
     """Say what a result was made from: every step of a study, or all that one step depends on."""
     store, folder = Store(), Path(what)
     if not folder.is_dir():
-        print(json.dumps(store.description(what), indent=1, ensure_ascii=False))
+        print(plain_lines(json.dumps(store.description(what), indent=1, ensure_ascii=False)))
         return
     try:
         steps = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))["steps"]

@@ -17,7 +17,7 @@ from ..rank.fit import QUICK
 from ..sparse.recipe import Recipe
 from ..tasks import task as make_task
 from ..view.tables import print_comparison, print_evaluation, print_table
-from .app import ModelArgument, SplitOption, app, load_model
+from .app import AllowCode, ModelArgument, SplitOption, app, load_model, trust
 from .options import given, options_of, own_options, with_options
 
 READERS_HELP = "Who reads keys and values: kv-heads or query-heads; or components, a head being one reader."
@@ -35,10 +35,12 @@ def score(
     seed: Annotated[int, typer.Option(help="Of the task and of fits.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and updates, for gating.")] = False,
     split: SplitOption = "words",
+    code: AllowCode = False,
 ) -> None:
     """Score every head on a task and save the scores, to be compared or swept later."""
     from ..rank.score import score as make_scores
 
+    trust(code)
     writable_folder(out)
     loaded, fit = load_model(model), QUICK if quick else None
     asked = make_task(task, loaded, n=n, seed=seed, split=cast(SplitBy, split))

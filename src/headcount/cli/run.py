@@ -8,12 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from ..core.errors import HeadcountError
+from ..core.reading import local_path
 from ..studies import STUDIES, StudyKind
 from ..studies.study import parse, read_study, study_path
-from .app import run_app
+from .app import AllowCode, run_app, trust
 from .options import Command, given, options_of, own_options, takes_list, with_options
 
-AGAIN = {"models": "model", "task": "task", "orders": "order", "fill": "fill"}
+AGAIN = {"models": "model", "task": "task", "orders": "order", "fill": "fill", "controls": "control"}
 """Keys whose option is given once for each value, where a kind of study takes several."""
 PLAN_HELP = "Say what would be run, what is cached, and what it takes."
 
@@ -40,7 +41,7 @@ def study_first(arguments: list[str]) -> list[str]:
     if word in STUDIES:
         parse(STUDIES[word].toml)  # says what is wrong with a plugin
         return ["run", word, *others]
-    return ["run", parse(Path(word))[1].name, "--study", word, *others]
+    return ["run", parse(local_path(word))[1].name, "--study", word, *others]
 
 
 def _command(kind: StudyKind) -> Command:
@@ -52,11 +53,13 @@ def _command(kind: StudyKind) -> Command:
         memory: Annotated[str | None, typer.Option(help="What may be used beyond the model, such as 8GB.")] = None,
         plan: Annotated[bool, typer.Option("--plan", help=PLAN_HELP)] = False,
         no_cache: Annotated[bool, typer.Option("--no-cache", help="Compute every step anew, and keep none.")] = False,
+        code: AllowCode = False,
         study: Annotated[str | None, typer.Option(hidden=True)] = None,
         **values: Any,
     ) -> None:
         from ..meters.memory import parse_bytes
 
+        trust(code)
         asked: dict[str, Any] = {"models": values.pop("models") or (), "tasks": values.pop("task") or ()}
         asked |= {"quick": quick, "overrides": given(kind.settings, values)}
         name, allowed = study or kind.name, None if memory is None else parse_bytes(memory)

@@ -6,6 +6,7 @@ from typing import Annotated, cast
 import typer
 
 from ..core.errors import HeadcountError
+from ..core.plain import plain_lines
 from ..core.progress import waiting
 from ..core.words import SplitBy
 from ..rank import METHODS
@@ -15,7 +16,7 @@ from ..studies.study import study_schema
 from ..tasks import known_tasks
 from ..tasks import task as make_task
 from ..view.tables import print_table
-from .app import SplitOption, app, comet_app, load_model, tasks_app
+from .app import AllowCode, SplitOption, app, comet_app, load_model, tasks_app, trust
 
 MODEL_HELP = "Whose tokenizer makes the prompts, and whose answers are shown."
 PYTHON_HELP = "The Python to make it with: 3.10, 3.11 or 3.12. By default headcount's own."
@@ -43,16 +44,18 @@ def show_task(
     n: Annotated[int, typer.Option("-n", help="How many examples.")] = 3,
     seed: Annotated[int, typer.Option(help="Of the examples.")] = 0,
     split: SplitOption = "words",
+    code: AllowCode = False,
 ) -> None:
     """Print examples of a task with the model's own answer probabilities."""
     from ..tasks.show import describe_examples
 
+    trust(code)
     if n < 1:
         raise HeadcountError(f"-n must be at least 1; this is {n}.")
     loaded = load_model(model)
     made = make_task(task, loaded, n=max(2 * n, 2), seed=seed, split=cast(SplitBy, split))
     for block in describe_examples(loaded, made.test[:n]):
-        print(block, end="\n\n")
+        print(plain_lines(block), end="\n\n")
 
 
 @app.command("questions")
@@ -71,7 +74,7 @@ def show_questions(
         print(f"{name}: {len(own)} questions")
         for question in own[: max(n, 0)]:
             others = f"  (or {', '.join(question.accepted)})" if question.accepted else ""
-            print(f"    {question.text}\n        -> {question.answer}{others}")
+            print(plain_lines(f"    {question.text}\n        -> {question.answer}{others}"))
 
 
 @comet_app.command("setup")

@@ -4,7 +4,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+
+from .plain import plain
 
 
 class Bar:
@@ -19,32 +22,33 @@ class Bar:
 
     def describe(self, words: str) -> None:
         """What is being done."""
-        self._words = words
-        self._progress.update(self._bar, description=words)
+        self._words = plain(words)
+        self._progress.update(self._bar, description=self._words)
         if self._lines is not None:
-            self._lines.print(words, style="dim", highlight=False)
+            self._lines.print(Text(self._words), style="dim")
 
     def note(self, words: str) -> None:
         """How it stands, beside what is being done; only where a bar is drawn."""
-        self._progress.update(self._bar, description=f"{self._words} · {words}")
+        self._progress.update(self._bar, description=f"{self._words} · {plain(words)}")
 
 
 def say(words: str) -> None:
     """One line on stderr."""
-    Console(stderr=True).print(words, style="dim", highlight=False, soft_wrap=True)
+    Console(stderr=True).print(Text(plain(words)), style="dim", soft_wrap=True)
 
 
 def waiting(words: str) -> AbstractContextManager[object]:
     """A spinner for work of unknown length."""
     console = Console(stderr=True)
-    return console.status(words) if console.is_terminal else nullcontext()
+    return console.status(Text(plain(words))) if console.is_terminal else nullcontext()
 
 
 @contextmanager
 def progress_bar(total: float, quiet: bool = False, lines: bool = False) -> Iterator[Bar]:
     """Where stderr is not a terminal no bar is drawn; with `lines`, what is being done is printed there instead."""
     console = Console(stderr=True)
-    done = SpinnerColumn(), "{task.description}", BarColumn(bar_width=28), "{task.percentage:>3.0f} %"
+    words = TextColumn("{task.description}", markup=False)  # names may hold brackets
+    done = SpinnerColumn(), words, BarColumn(bar_width=28), "{task.percentage:>3.0f} %"
     columns = *done, TimeElapsedColumn(), "left:", TimeRemainingColumn()
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as progress:
         yield Bar(progress, total, console if lines and not quiet and not console.is_terminal else None)

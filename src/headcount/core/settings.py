@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from .errors import HeadcountError, did_you_mean
+from .plain import quoted
 from .provenance import Facts
 
 T = TypeVar("T")
@@ -57,18 +58,18 @@ def sentence(cls: type[BaseModel], error: ErrorDetails) -> str:
     hint = field.annotation if field else None
     match error["type"]:
         case "extra_forbidden":
-            return f"unknown key {key!r}.{did_you_mean(key, cls.model_fields)}"
+            return f"unknown key {quoted(key)}.{did_you_mean(key, cls.model_fields)}"
         case "missing":
             return f"{key} is missing."
         case "literal_error" if isinstance(came, str):
-            return f"{key} cannot be {came!r}.{did_you_mean(came, literals(hint))}"
+            return f"{key} cannot be {quoted(came)}.{did_you_mean(came, literals(hint))}"
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
-            return f"{key} must be {_range(field, error)}; this is {came}."
+            return f"{key} must be {_range(field, error)}; this is {quoted(came)}."
         case "value_error":
             words = str(error["ctx"]["error"]) if "ctx" in error else error["msg"]
             return f"{key} {words}" if key and not words[:1].isupper() else words
         case _:
-            return f"{key} must be {wanted(hint)}; this is {came!r}."
+            return f"{key} must be {wanted(hint)}; this is {quoted(came)}."
 
 
 def wanted(hint: object) -> str:
@@ -107,7 +108,7 @@ def check(rule: Callable[[T], bool], words: str) -> Callable[[T], T]:
 
     def checked(value: T) -> T:
         if not rule(value):
-            raise ValueError(f"{words}; this is {value!r}.")
+            raise ValueError(f"{words}; this is {quoted(value)}.")
         return value
 
     return checked

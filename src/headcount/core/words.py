@@ -14,6 +14,8 @@ Aim = Literal["faithful", "reached"]
 """What a set of units has to do: explain the effect to within 1 - threshold, or at least the threshold's share."""
 Role = Literal["facilitation", "irrelevance", "interference"]
 """Orders that come from gates: heads that help, that do neither, that hurt."""
+Control = Literal["nonsense", "shuffled"]
+"""Where there is nothing to find: answers dealt out at random, or scores on other units."""
 CurveKind = Literal["explained", "change", "answers"]
 """What a curve says: explained effect; change in log-probability by role; what is left of written answers."""
 

@@ -26,7 +26,8 @@ def cut_heads(model: Model, keep: Tensor, filling: Filling, where: Tensor | Posi
       inside the block are the same prompts once for each cut, cut by cut.
     - `where`: positions at which the cut applies: a name, or a mask [pair, position].
 
-    Layers in which nothing is removed are not touched at all.
+    Layers in which nothing is removed are not touched at all. While a model writes, a fill that is known for the prompt
+    alone (`counterfactual`) is for the prompt alone.
     """
     cuts = len(keep)
     touched = [layer for layer in range(model.n_layers) if keep.requires_grad or not bool((keep[:, layer] == 1).all())]
@@ -34,9 +35,14 @@ def cut_heads(model: Model, keep: Tensor, filling: Filling, where: Tensor | Posi
 
     def visit(layer: int, z: Tensor) -> Tensor | None:
         calls[layer] += 1
-        if where == "last" and calls[layer] > 1:
+        if calls[layer] > 1 and (where == "last" or (z.shape[1] == 1 and filling.positions > 1)):
             return None
         z = z.unflatten(0, (cuts, -1))
+        if filling.positions not in (1, z.shape[2]):
+            raise HeadcountError(
+                f"The other prompts have {filling.positions} tokens, and prompts of {z.shape[2]} run. Both must have as"
+                " many, so that each position has a value to take."
+            )
         kept = keep[:, layer].to(z.device if keep.dtype == torch.bool else z)[:, None, None, :, None]
         if isinstance(where, Tensor) or where != "all":  # a head is left alone outside the positions of the cut
             positions = torch.arange(z.shape[2], device=z.device)[None]
@@ -95,7 +101,8 @@ def cut(
     - `heads`: (layer, head), counted from 0, or names as a curve's ranking has them (`a3.h5`).
     - `fill`: what they carry instead.
     - `positions`: `all`, `last`, `generated`; prompts must then be unpadded or padded on the left.
-    - `other`: for the fill `counterfactual`, the token ids of the other prompts, as long as the ones that run.
+    - `other`: for the fill `counterfactual`, the token ids of the other prompts, as long as the ones that run. They say
+      nothing of tokens that a model writes by itself: there heads are left alone.
     - `reference`: for `mean-global`, the pairs over which the mean is taken.
 
     ```python

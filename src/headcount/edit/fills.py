@@ -85,6 +85,11 @@ class Filling:
     def is_zero(self) -> bool:
         return self.values is None and self.scale == 0
 
+    @property
+    def positions(self) -> int:
+        """For how many positions there is a value of their own; 1 where one does for all."""
+        return 1 if self.values is None else self.values[0].shape[-3]
+
     def by_row(self) -> "Filling":
         """The same for a batch in which every row is a cut of its own."""
         return self._each(lambda v: v.unsqueeze(1) if v.dim() == 4 else v)

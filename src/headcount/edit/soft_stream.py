@@ -38,8 +38,15 @@ Tensors = tuple[Tensor, ...] | list[Tensor]
 def soft_edges(model: Model, wiring: Wiring, base: BaseRun, masks: Tensor) -> Iterator[None]:
     """Give every reader its own input while the block lasts; rows are the batch once for each of `masks`
     [mask, writer, reader], from 0 to 1, which gradients flow back to."""
-    with streamed(model, wiring, SoftStream(model, wiring, base, masks)):
-        yield
+    stream = SoftStream(model, wiring, base, masks)
+    try:
+        with streamed(model, wiring, stream):
+            yield
+    finally:
+        # What autograd's nodes gave out leads back to them, and they hold the stream, for the way back: a circle that
+        # Python cannot see, and would never free.
+        stream.written.clear()
+        stream.projected.clear()
 
 
 class SoftStream:

@@ -6,12 +6,13 @@ Query heads that share a KV head each get its edges, as in `Circuit.by_query_hea
 
 import networkx as nx
 
+from ..core.plain import plain
 from ..rank.circuit import Circuit
 
 
 def graphml(circuit: Circuit) -> str:
     wide = circuit.by_query_head()
-    graph = nx.MultiDiGraph(id=f"{circuit.model} {circuit.task}")
+    graph = nx.MultiDiGraph(id=plain(f"{circuit.model} {circuit.task}"))
     for name in wide.nodes:
         graph.add_node(name, layer=circuit.layer_of(name))
     for number, edge in enumerate(wide.edges()):

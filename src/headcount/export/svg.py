@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from xml.sax.saxutils import escape
 
+from ..core.plain import plain
 from ..models.graph import INPUTS
 from ..rank.circuit import Circuit, Edge
 
@@ -27,7 +28,7 @@ def svg(circuit: Circuit, most: int = 80) -> str:
     """The `most` edges with the largest scores and what connects them; the title says how many are left out."""
     whole = circuit.by_query_head()
     shown = whole.strongest(most)
-    title = f"{circuit.task} on {circuit.model}: {len(circuit):,} of {circuit.graph.n_edges:,} edges"
+    title = f"{plain(circuit.task)} on {plain(circuit.model)}: {len(circuit):,} of {circuit.graph.n_edges:,} edges"
     if len(shown) < len(whole):
         title += f"; drawn: the {len(shown)} strongest that are connected"
     if len(whole) > len(circuit):

@@ -1,8 +1,18 @@
 """What is left of a behaviour under many masks: of heads, of circuits, of attention edges, of written answers."""
 
 from .attention_edges import AttentionEdgeMeter
-from .circuits import CircuitMeter
+from .circuits import CircuitMeter, Room
 from .heads import HeadMeter
 from .meter import TOKENS_A_PASS, Advance, Meter, Readings, silent
 
-__all__ = ["TOKENS_A_PASS", "Advance", "AttentionEdgeMeter", "CircuitMeter", "HeadMeter", "Meter", "Readings", "silent"]
+__all__ = [
+    "TOKENS_A_PASS",
+    "Advance",
+    "AttentionEdgeMeter",
+    "CircuitMeter",
+    "HeadMeter",
+    "Meter",
+    "Readings",
+    "Room",
+    "silent",
+]

@@ -13,7 +13,7 @@ counterfactual fill the counterfactual run itself. A head or an MLP outside the 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 import numpy as np
 import torch
@@ -32,6 +32,18 @@ from .meter import Advance, Values, silent
 from .metrics import OF_PAIRS, Reference, measure_all
 
 
+@dataclass(eq=False)
+class Room:
+    """The same memory for all runs, of one meter or of several: fresh pages cost a CPU a tenth of a forward pass."""
+
+    numbers: Tensor = field(default_factory=lambda: torch.empty(0))
+
+    def make(self, count: int, like: Tensor) -> None:
+        """For so many tensors, at least."""
+        if self.numbers.numel() < count * like.numel():
+            self.numbers = like.new_empty(count * like.numel())
+
+
 @dataclass(eq=False, repr=False)
 class CircuitMeter:
     """Pairs made ready to be measured in any number of circuits.
@@ -44,6 +56,7 @@ class CircuitMeter:
     - `prune`: take dangling edges out of circuits first, those of nodes that the input does not reach or that do not
       reach the logits. With counterfactual fill that changes nothing, unless heads are normed together (OLMo 2).
     - `memory`: bytes that may be used beyond the model; `plan` says how much then runs at once.
+    - `room`: memory to run in, where several meters share it.
     """
 
     model: Model
@@ -55,6 +68,7 @@ class CircuitMeter:
     prune: bool = False
     memory: int | None = None
     advance: Advance = silent
+    room: Room = field(default_factory=Room)
 
     def __post_init__(self) -> None:
         model, pairs = self.model, self.pairs
@@ -64,7 +78,6 @@ class CircuitMeter:
         self.plan = plan_circuits(self.sizes, pairs, self.memory, model.device)
         self.filler = EdgeFiller.prepare(model, self.wiring, self.fill, pairs, self.reference, self.plan.tokens)
         self._kept: list[tuple[list[int], BaseRun, Reference]] = []
-        self._room = torch.empty(0)
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -88,10 +101,7 @@ class CircuitMeter:
             for indices, base, uncut in self._kept or self._base_runs():
                 fitting = self.sizes.circuits_at_once(base.ids.numel(), len(indices), self.plan.budget)
                 at_once = min(fitting, len(keeps))
-                # The same memory for all runs and calls: fresh pages cost a CPU a tenth of a forward pass.
-                numbers = (1 + len(graph.writers)) * at_once * base.input_change.numel()
-                if self._room.numel() < numbers:
-                    self._room = base.input_change.new_empty(numbers)
+                self.room.make((1 + len(graph.writers)) * at_once, base.input_change)
                 for some in by_size.split(at_once):
                     for name, value in self._run(base, keeps[some], uncut).items():
                         values[name][np.ix_(some.numpy(), indices)] = value.cpu().double().numpy()
@@ -102,7 +112,7 @@ class CircuitMeter:
         """Metric -> [circuit, pair]."""
         copies = len(keep)
         past = None if base.prefix is None else self.model.repeated_prefix(base.prefix, copies)
-        with only_kept_edges(self.model, self.wiring, base, keep, self._room):
+        with only_kept_edges(self.model, self.wiring, base, keep, self.room.numbers):
             logits = self.model.last_logits(base.ids.repeat(copies, 1), base.last.repeat(copies), past)
         return measure_all(logits, base.batch, OF_PAIRS, uncut)
 

@@ -6,15 +6,20 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
+from transformers import AutoConfig, PretrainedConfig
 
 from ..core.errors import HeadcountError, in_short
+from ..core.plain import quoted
+from ..core.reading import local_path
 from ..core.words import Readers
-from ..models.gated_folder import SparseFacts, has_adapter, is_sparse
-from ..models.loading import LOAD_ERRORS, NAMED
+from ..models.adapters import has_adapter
+from ..models.gated_folder import SparseFacts, is_sparse
+from ..models.loading import NAMED
+from ..models.written_config import count_weights, written_config
 from ..tasks.examples import Pair
 from .memory import MAX_TOKENS_A_BATCH, Sizes, plan_circuits, plan_scores, show_bytes
 
+MOST_LENGTH = 1_000_000
 SHAPES = tomllib.loads((Path(__file__).parent / "shapes.toml").read_text("utf-8"))
 """The configs of well-known models, for forecasts without the hub."""
 
@@ -56,32 +61,37 @@ def forecast(
     """From a config alone: a folder or file with config.json, a hub id, or one of `SHAPES`. No weights are read."""
     if dtype not in ("float32", "float16", "bfloat16", "float64"):
         raise HeadcountError(f"There is no type {dtype!r}. Use float32, float16 or bfloat16.")
-    if length < 1:
-        raise HeadcountError(f"A prompt has at least one token; length is {length}.")
-    config = _config(source)
+    if not 1 <= length <= MOST_LENGTH:
+        raise HeadcountError(
+            f"A prompt has at least one token, and {MOST_LENGTH:,} at most; length is {quoted(length)}."
+        )
+    config, weights = _shape(source)
     itemsize = getattr(torch, dtype).itemsize
-    with torch.device("meta"):
-        empty = AutoModelForCausalLM.from_config(config)
-    weights = itemsize * sum(parameter.numel() for parameter in empty.parameters())
-    return Forecast(source, Sizes.of_config(config, readers, itemsize), weights, length, memory)
+    return Forecast(source, Sizes.of_config(config, readers, itemsize), itemsize * weights, length, memory)
 
 
-def _config(source: str) -> PretrainedConfig:
+def _shape(source: str) -> tuple[PretrainedConfig, int]:
+    """The config, and how many weights it describes."""
     if source.lower() in SHAPES:
-        return AutoConfig.for_model(**SHAPES[source.lower()])
-    path = NAMED[source]() if source in NAMED else Path(source).expanduser()
+        known = AutoConfig.for_model(**SHAPES[source.lower()])
+        return known, count_weights(known)
+    path = NAMED[source]() if source in NAMED else local_path(source)
     place = path.parent if path.is_file() else path
     if is_sparse(place) and has_adapter(place):
-        return _config(SparseFacts.load(place).base)  # an adapter has its base's shape
+        source = SparseFacts.load(place).base  # an adapter has its base's shape
+        place = NAMED[source]() if source in NAMED else local_path(source)
     local = (place / "config.json").is_file()
     try:
         where = str(place) if local else source
+        written_config(where, {"local_files_only": local})
         found: PretrainedConfig = AutoConfig.from_pretrained(where, trust_remote_code=False, local_files_only=local)
-        return found
-    except LOAD_ERRORS as error:
+        return found, count_weights(found)
+    except (HeadcountError, MemoryError):
+        raise
+    except Exception as error:  # of transformers and the hub: no common class
         if local:
             raise HeadcountError(f"The config in {place} cannot be used: {in_short(error)}") from error
         raise HeadcountError(
-            f"There is no config at {source!r}, neither a folder nor a hub id. Known without the hub:"
+            f"There is no config at {quoted(source)}, neither a folder nor a hub id. Known without the hub:"
             f" {', '.join((*NAMED, *SHAPES))}. ({in_short(error)} …)"
         ) from error

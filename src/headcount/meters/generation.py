@@ -107,7 +107,7 @@ def generate(
             f" {model.name} takes. Ask shorter questions, or for shorter answers."
         )
     tokenizer = model.require_tokenizer() if stop else None
-    ends = _end_tokens(model)
+    ends = end_tokens(model)
     padding = (ends or [0])[0]  # any will do, as it is masked
     ending = {"eos_token_id": ends or None, "pad_token_id": padding, "stop_strings": list(stop) or None}
     config = GenerationConfig(do_sample=False, num_beams=1, max_new_tokens=max_new_tokens, **ending)
@@ -167,7 +167,7 @@ def _own_config(model: Model, config: GenerationConfig) -> Iterator[None]:
         model.hf.generation_config = before
 
 
-def _end_tokens(model: Model) -> list[int]:
+def end_tokens(model: Model) -> list[int]:
     """The tokens that end a text, by the model's own generation config, else by its tokenizer."""
     ends = model.hf.generation_config.eos_token_id
     if ends is None:

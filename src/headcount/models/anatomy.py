@@ -22,6 +22,7 @@ class Anatomy:
     model_type: str
     n_heads: int
     head_size: int
+    layers: tuple[nn.Module, ...]
     attentions: tuple[nn.Module, ...]
     out_projections: tuple[nn.Module, ...]
     attention_norms: tuple[nn.Module, ...] | None
@@ -92,6 +93,7 @@ def _described(hf: nn.Module, family: Family, known: bool) -> Anatomy | None:
         n_heads=n_heads,
         # Never hidden/heads: Qwen3 and Gemma choose the head size freely.
         head_size=min(widths) // n_heads,
+        layers=tuple(layers),
         attentions=tuple(layer.get_submodule(family.attention) for layer in layers),
         out_projections=projections,
         # What a norm of that name means is known for registered families only.

@@ -68,7 +68,8 @@ def backward_rules(model: Model, rule: BackwardRule, readers: Readers = "kv-head
             f"Backward rules must know the MLPs and projections of a model, and the family {model.anatomy.model_type!r}"
             " is registered without edges. Use 'attribution', or register it with headcount.Family(edges=…)."
         )
-    rules, wiring, family = RULES[rule], find_wiring(model, readers), FAMILIES[model.anatomy.model_type]
+    rules, wiring = RULES[rule], find_wiring(model, readers, readied=True)
+    family = FAMILIES[model.anatomy.model_type]
     like, known = cast(Tensor, model.unembedding.weight), {norm.module: norm for norm in wiring.norms()}
     with ExitStack() as stack:
 

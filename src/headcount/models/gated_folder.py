@@ -7,29 +7,34 @@ model.safetensors, config.json, tokenizer files     as transformers writes them 
 """
 
 import json
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
 
 import torch
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from ..core.errors import HeadcountError, in_short
 from ..core.provenance import Facts
+from ..core.reading import json_words, parse_json, read_text
 from ..core.words import GateForm
+from .adapters import has_adapter, merge_adapter
 from .anatomy import find_anatomy
-from .gates import FORMS, Gates, add_gates
+from .gates import Gates, add_gates
 from .model import Model
 
 SAME_NORM = 1e-3  # half precision moves a tensor's norm by some 1e-5, bfloat16 by 1e-4; other weights by more
-FACTS, GATES, ADAPTER = "sparse.json", "gates.safetensors", "adapter_model.safetensors"
+FACTS, GATES = "sparse.json", "gates.safetensors"
 
 
 @dataclass(frozen=True)
 class SparseFacts:
     """What stands in sparse.json."""
 
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
     form: GateForm | None  # None for a dense control
     sharpness: float
     base: str  # name, folder or hub id of the dense model
@@ -48,22 +53,23 @@ class SparseFacts:
 
     @classmethod
     def load(cls, folder: Path) -> "SparseFacts":
+        where = f"{folder / FACTS} is not what headcount sparsify writes"
         try:
-            facts = cls(**json.loads((folder / FACTS).read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
-            raise HeadcountError(f"{folder / FACTS} is not what headcount sparsify writes: {error}") from error
-        if facts.form not in (*FORMS, None):
-            known = ", ".join(FORMS)
-            raise HeadcountError(f"{folder / FACTS} names gates of the form {facts.form!r}; known: {known}.")
+            written = read_text(folder / FACTS, "The file")
+            parse_json(written)
+            facts = TypeAdapter(cls).validate_json(written)
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            raise HeadcountError(f"{where}: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}.") from error
+        except ValueError as error:
+            raise HeadcountError(f"{where}: {json_words(error)}.") from error
+        if not (math.isfinite(facts.sharpness) and facts.sharpness > 0):
+            raise HeadcountError(f"{where}: sharpness must be a number above 0; this is {facts.sharpness}.")
         return facts
 
 
 def is_sparse(folder: Path) -> bool:
     return (folder / FACTS).is_file()
-
-
-def has_adapter(folder: Path) -> bool:
-    return (folder / ADAPTER).is_file()
 
 
 def save_gates(folder: Path, gates: tuple[Gates, ...]) -> None:
@@ -73,14 +79,17 @@ def save_gates(folder: Path, gates: tuple[Gates, ...]) -> None:
 def read_gates(gates: tuple[Gates, ...], folder: Path) -> None:
     """Give the gates of a model the offsets of a file."""
     try:
-        offsets = load_file(folder / GATES)["offset"]
-    except (OSError, SafetensorError, KeyError) as error:
-        raise HeadcountError(f"The gates in {folder / GATES} cannot be read: {error}") from error
-    if tuple(offsets.shape) != (len(gates), gates[0].offset.numel()):
+        offsets: Tensor = load_file(folder / GATES)["offset"]
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise HeadcountError(f"The gates in {folder / GATES} cannot be read: {in_short(error)}") from error
+    layers, heads = len(gates), gates[0].offset.numel()
+    if tuple(offsets.shape) != (layers, heads):
         raise HeadcountError(
-            f"The gates are of {offsets.shape[0]} layers with {offsets.shape[1]} heads, and the model has {len(gates)}"
-            f" with {gates[0].offset.numel()}. They belong to another model."
+            f"The gates in {folder} have the shape {list(offsets.shape)}, and the model has {layers} layers of {heads}"
+            " heads. They belong to another model."
         )
+    if not (offsets.is_floating_point() and bool(offsets.isfinite().all())):
+        raise HeadcountError(f"The gates in {folder / GATES} are damaged: some are not finite numbers.")
     with torch.no_grad():
         for layer, row in zip(gates, offsets, strict=True):
             layer.offset.copy_(row)
@@ -110,13 +119,8 @@ def make_sparse(model: Model, folder: Path) -> Model:
     module is what it was before, so that scores, cuts and circuits need no special case."""
     facts = SparseFacts.load(folder)
     if has_adapter(folder):
-        from peft import PeftModel
-
         require_base(facts, model, folder)
-        try:
-            hf = cast(Any, PeftModel.from_pretrained(model.hf, str(folder))).merge_and_unload()
-        except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-            raise HeadcountError(f"The adapter in {folder} could not be put on its base: {in_short(error)}") from error
+        hf = merge_adapter(model.hf, folder)
         # A model of its own: what the dense one knows of itself (its fingerprint) holds no longer.
         model = replace(model, hf=hf, anatomy=find_anatomy(hf))
     if facts.form is not None:

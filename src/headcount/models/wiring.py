@@ -21,7 +21,7 @@ from .anatomy import out_first
 from .families import FAMILIES
 from .graph import INPUTS, Graph, Input
 from .model import Model
-from .norms import NormParts
+from .norms import NormParts, nearly
 from .stand_in import stand_in
 
 
@@ -182,8 +182,9 @@ def _kv_heads(text_config: Any, n_heads: int) -> int:
     return int(getattr(text_config, "num_key_value_heads", None) or n_heads)
 
 
-def find_wiring(model: Model, readers: Readers = "kv-heads") -> Wiring:
-    """Every module that edges touch, or an error that names the family; whole edges are wired as they are run."""
+def find_wiring(model: Model, readers: Readers = "kv-heads", readied: bool = False) -> Wiring:
+    """Every module that edges touch, or an error that names the family; whole edges are wired as they are run. Where
+    the model is `readied` already, its projections are what we have made of them."""
     graph = find_graph(model, readers).split
     anatomy = model.anatomy
     family = FAMILIES[anatomy.model_type]
@@ -215,9 +216,24 @@ def find_wiring(model: Model, readers: Readers = "kv-heads") -> Wiring:
         )
         for block in cast(nn.ModuleList, model.hf.get_submodule(family.layers))
     )
+    for module in {module for layer in layers for module in layer.modules} if not readied else ():
+        _require_plain(module)
     assert anatomy.final_norm is not None
     gelus = tuple(module for module in model.hf.modules() if isinstance(module, NewGELUActivation))
     return Wiring(graph, layers, NormParts.probe(anatomy.final_norm, like), n_kv, gelus, wires.learned_positions)
+
+
+@torch.no_grad()
+def _require_plain(module: nn.Module) -> None:
+    """Refuse a projection that does more than its weights say (an adapter that was not merged, a forward or a hook of
+    the user's): circuits compute it head by head from the weights alone."""
+    weight, bias = out_first(module), cast(Tensor | None, getattr(module, "bias", None))
+    x = torch.arange(weight.shape[1], device=weight.device).mul(0.7).sin().to(weight.dtype)[None, None]
+    if not nearly(nn.functional.linear(x, weight, bias), module(x)):
+        raise HeadcountError(
+            f"Edges need projections that are their weights alone, and a {type(module).__name__} of this model does"
+            " more: merge its adapter, or take its hook off. Heads work."
+        )
 
 
 def _rows(graph: Graph, size: int, layout: str, role: Input) -> Tensor:

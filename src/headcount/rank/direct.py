@@ -12,6 +12,7 @@ several right or wrong tokens, the best of each side on the clean prompt count, 
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -28,42 +29,79 @@ from .method import Request
 
 
 def direct(model: Model, pairs: Sequence[Pair], request: Request) -> Tensor:
-    anatomy = model.anatomy
-    if anatomy.final_norm is None:
-        raise HeadcountError(
-            f"Direct logit attribution must know the final norm of {anatomy.model_type!r}, and that family is not"
-            " registered; its heads work with every other method. See headcount.register_family."
-        )
-    unembedding = cast(Tensor, model.unembedding.weight)
-    modules = [*(anatomy.attention_norms or ()), anatomy.final_norm]
-    *own, final = [NormParts.probe(norm, like=unembedding) for norm in modules]
-    if unembedding.shape[1] != len(final.gain):
-        raise HeadcountError(
-            f"Direct logit attribution needs the residual stream ({len(final.gain)} wide) to enter the unembedding as"
-            f" it is, but the latter takes {unembedding.shape[1]} inputs. Use another method with {anatomy.model_type}."
-        )
+    reader = DirectReader.of(model)
 
     @torch.no_grad()
     def score(indices: list[int], batch: Batch) -> Tensor:
-        values: list[Tensor] = []
-        with visit_heads(model, lambda layer, z: values.append(z)), inputs_of(modules) as norm_inputs:
+        with reader.watching() as written:
             logits = model.last_logits(batch.clean, batch.last)
-        rows = torch.arange(len(batch), device=model.device)
-
-        def at_answer(tensor: Tensor) -> Tensor:
-            """The answer position of each pair."""
-            return tensor[rows, batch.last] if tensor.shape[1] > 1 else tensor[:, 0]
-
-        direction = unembedding[_best_id(logits, batch.answers)] - unembedding[_best_id(logits, batch.wrongs)]
-        scores = []
-        for layer, z in enumerate(values):
-            written = torch.einsum("bhd,hdm->bhm", at_answer(z), anatomy.out_weight(layer))
-            if own:
-                written = own[layer].share(written, at_answer(norm_inputs[layer]))
-            scores.append(torch.einsum("bhm,bm->bh", final.share(written, at_answer(norm_inputs[-1])), direction))
-        return torch.stack(scores, dim=1)
+        right, wrong = (reader.unembedding[_best_id(logits, ids)] for ids in (batch.answers, batch.wrongs))
+        shares = written.shares(batch.last)
+        return torch.stack([torch.einsum("bhm,bm->bh", share, right - wrong) for share in shares], dim=1)
 
     return by_batch(model, pairs, request, 1, score)
+
+
+@dataclass(frozen=True, eq=False)
+class DirectReader:
+    """Reads off what heads write toward logits; norms are taken apart once."""
+
+    model: Model
+    own: tuple[NormParts, ...]  # that the sum of a layer's heads passes, in post-norm blocks
+    final: NormParts
+
+    @classmethod
+    def of(cls, model: Model) -> "DirectReader":
+        anatomy, unembedding = model.anatomy, cast(Tensor, model.unembedding.weight)
+        if anatomy.final_norm is None:
+            raise HeadcountError(
+                f"Direct logit attribution must know the final norm of {anatomy.model_type!r}, and that family is not"
+                " registered; its heads work with every other method. See headcount.register_family."
+            )
+        modules = [*(anatomy.attention_norms or ()), anatomy.final_norm]
+        *own, final = [NormParts.probe(norm, like=unembedding) for norm in modules]
+        if unembedding.shape[1] != len(final.gain):
+            raise HeadcountError(
+                f"Direct logit attribution needs the residual stream ({len(final.gain)} wide) to enter the unembedding"
+                f" as it is, but the latter takes {unembedding.shape[1]} inputs. Use another method with"
+                f" {anatomy.model_type}."
+            )
+        return cls(model, tuple(own), final)
+
+    @property
+    def unembedding(self) -> Tensor:
+        return cast(Tensor, self.model.unembedding.weight)
+
+    @contextmanager
+    def watching(self) -> Iterator["Written"]:
+        """Note what the heads carry in the run of this block, cut or not."""
+        values: list[Tensor] = []
+        modules = [norm.module for norm in (*self.own, self.final)]
+        with visit_heads(self.model, lambda layer, z: values.append(z)), inputs_of(modules) as norm_inputs:
+            yield Written(self, values, norm_inputs)
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """What the heads wrote in one run."""
+
+    reader: DirectReader
+    values: list[Tensor]  # one a layer, [row, position, head, head size]
+    norm_inputs: list[Tensor]
+
+    def shares(self, at: Tensor) -> Iterator[Tensor]:
+        """Layer by layer what each head's output at a position of each row becomes in the final norm, [row, head,
+        d_model]; multiplied by a row of the unembedding, its share of that logit."""
+        reader, rows = self.reader, torch.arange(len(at), device=at.device)
+
+        def there(tensor: Tensor) -> Tensor:
+            return tensor[rows, at] if tensor.shape[1] > 1 else tensor[:, 0]
+
+        for layer, z in enumerate(self.values):
+            written = torch.einsum("bhd,hdm->bhm", there(z), reader.model.anatomy.out_weight(layer))
+            if reader.own:
+                written = reader.own[layer].share(written, there(self.norm_inputs[layer]))
+            yield reader.final.share(written, there(self.norm_inputs[-1]))
 
 
 @contextmanager

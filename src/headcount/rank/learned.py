@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..core.errors import HeadcountError
-from ..meters import CircuitMeter, HeadMeter
+from ..meters import CircuitMeter, HeadMeter, Room
 from ..meters.metrics import OF_PAIRS, measured
 from ..models import Model
 from ..models.wiring import find_graph
@@ -75,8 +75,9 @@ def edge_examples(model: Model, pairs: Sequence[Pair], request: Request, fit: Tr
     a_token = len(graph.writers) * int(model.hf.config.get_text_config().hidden_size) * model.hf.dtype.itemsize
     size = min(fit.batch, max((request.memory or BYTES) // (2 * fit.seeds * longest * a_token), 1))
 
+    ready = partial(CircuitMeter, fill=str(request.filler.fill), reference=pairs, memory=request.memory, room=Room())
+
     def meter(some: Sequence[Example]) -> CircuitMeter:
-        ready = partial(CircuitMeter, fill=str(request.filler.fill), reference=pairs, memory=request.memory)
         return ready(model, pairs_only(some, "A circuit"), readers=request.readers)
 
     return Examples(pairs, size, meter, request.metric, torch.from_numpy(graph.real))

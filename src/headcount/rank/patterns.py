@@ -24,18 +24,24 @@ from .method import Request
 COPY_LENGTH = 24
 
 
-@torch.no_grad()
 def _attention_to(model: Model, examples: Sequence[Example], request: Request, back: int) -> Tensor:
     """Mean attention weight from the second copy to the position `back` tokens before, [row, layer, head]."""
     ids = repeated_tokens(model, len(examples), torch.Generator().manual_seed(request.seed))
     queries = torch.arange(ids.shape[1] - COPY_LENGTH, ids.shape[1])
     scores = []
-    with eager_attention(model):
-        for part in ids.split(max(request.max_tokens // ids.shape[1], 1)):
-            patterns = model.hf(input_ids=part, output_attentions=True, use_cache=False).attentions
-            scores.append(torch.stack([p[:, :, queries, queries - back].mean(-1).cpu() for p in patterns], dim=1))
-            request.advance(len(part))
+    for part in ids.split(max(request.max_tokens // ids.shape[1], 1)):
+        patterns = attention_weights(model, part)
+        scores.append(torch.stack([p[:, :, queries, queries - back].mean(-1).cpu() for p in patterns], dim=1))
+        request.advance(len(part))
     return torch.cat(scores).double()
+
+
+@torch.no_grad()
+def attention_weights(model: Model, ids: Tensor) -> tuple[Tensor, ...]:
+    """What every head looks at, one tensor a layer, [row, head, query, key]; of a sparse model what its gates leave."""
+    with eager_attention(model):
+        weights: tuple[Tensor, ...] = model.hf(input_ids=ids, output_attentions=True, use_cache=False).attentions
+    return weights
 
 
 previous_token = partial(_attention_to, back=1)

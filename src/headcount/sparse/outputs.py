@@ -10,7 +10,8 @@ from safetensors.torch import load_file, save_file
 
 from ..core.files import write_file
 from ..core.saving import Floats, csv_text
-from ..models.gated_folder import ADAPTER, SparseFacts, save_gates
+from ..models.adapters import ADAPTER
+from ..models.gated_folder import SparseFacts, save_gates
 from .evaluation import Evaluation
 from .trainee import Trainee
 

@@ -12,6 +12,7 @@ from ..core.files import writable_folder
 from ..core.progress import progress_bar, say
 from ..core.provenance import versions
 from ..models import NAMED, Model, gated_folder, load
+from ..models.adapters import ADAPTER, has_adapter
 from ..models.gated_folder import SparseFacts, is_sparse
 from ..models.gates import gates_of
 from .allocator import keep_freed_memory
@@ -138,7 +139,7 @@ def _lasting(source: str | Path) -> str:
 
 def _require_start(folder: Path, model: Model, recipe: Recipe) -> str:
     """Refuse an earlier result that training cannot begin with; a hash of the one that it can."""
-    if recipe.lora is None or not (is_sparse(folder) and gated_folder.has_adapter(folder)):
+    if recipe.lora is None or not (is_sparse(folder) and has_adapter(folder)):
         raise HeadcountError(
             f"--start-from takes the folder of an adapter that headcount sparsify wrote, and --lora with its rank; got"
             f" {folder}."
@@ -152,7 +153,7 @@ def _require_start(folder: Path, model: Model, recipe: Recipe) -> str:
     if facts.made["recipe"]["lora"] != recipe.lora:
         raise HeadcountError(f"The adapter in {folder} has the rank {facts.made['recipe']['lora']}; give --lora so.")
     gated_folder.require_base(facts, model, folder)
-    return _sha256((folder / gated_folder.ADAPTER).read_bytes())
+    return _sha256((folder / ADAPTER).read_bytes())
 
 
 def _begin_with(trainee: Trainee, folder: Path) -> None:

@@ -1,6 +1,5 @@
 """Text as sequences of equal length: documents one after the other, closed by the end token, cut without padding."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.errors import HeadcountError, in_short
+from ..core.errors import HeadcountError, in_short, listed
+from ..core.reading import json_words, lines_of, local_path, parse_json
+from ..core.reading import read_text as read_file
 from ..models import Model
 from .recipe import Recipe
 
@@ -39,7 +40,7 @@ def read_text(model: Model, sources: Sequence[str], recipe: Recipe) -> Text:
     enough = 6 * int(recipe.steps * recipe.batch * recipe.length / (1 - recipe.held_out)) + 12 * recipe.length
     for source in sources:
         sequences = packed(model, _documents(source, enough), recipe.length, source)
-        last = max(round(len(sequences) * recipe.held_out), 1)
+        last = min(max(round(len(sequences) * recipe.held_out), 1), len(sequences) - 1)
         train.append(sequences[:-last])
         held_out[Path(source).stem or source] = sequences[-last:]
     return Text(torch.cat(train), held_out)
@@ -63,7 +64,7 @@ def packed(model: Model, documents: Iterator[str], length: int, source: str) -> 
 
 
 def _documents(source: str, enough: int) -> Iterator[str]:
-    place = Path(source).expanduser()
+    place = local_path(source)
     if place.is_dir():
         files = sorted(path for path in place.rglob("*") if path.suffix in (".txt", ".md", ".jsonl"))
         if not files:
@@ -79,22 +80,21 @@ def _documents(source: str, enough: int) -> Iterator[str]:
 
 
 def _read(place: Path) -> str:
-    try:
-        return place.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise HeadcountError(f"{place} could not be read as UTF-8 text: {error}") from error
+    return read_file(place, "The text", "utf-8")
 
 
 def _lines_of_json(place: Path) -> Iterator[str]:
-    for number, line in enumerate(_read(place).splitlines(), 1):
-        if not line.strip():
-            continue
+    for number, line in lines_of(_read(place)):
+        where = f"Line {number} of {place}"
         try:
-            yield str(json.loads(line)["text"])
-        except (ValueError, KeyError, TypeError) as error:
+            entry = parse_json(line)
+        except ValueError as error:
+            raise HeadcountError(f"{where}: {json_words(error)}.") from error
+        if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
             raise HeadcountError(
-                f'Line {number} of {place} must be a JSON object with a field "text", like {{"text": "Once …"}}.'
-            ) from error
+                f'{where} must be a JSON object with a text in the field "text": {{"text": "Once …"}}.'
+            )
+        yield entry["text"]
 
 
 def _dataset(name: str, enough: int) -> Iterator[str]:
@@ -109,8 +109,8 @@ def _dataset(name: str, enough: int) -> Iterator[str]:
     path, _, part = name.partition(":")
     try:
         for row in datasets.load_dataset(path, part or None, split="train", streaming=True):
-            if "text" not in row:
-                raise HeadcountError(f"The dataset {name} has no column `text`; its columns: {', '.join(row)}.")
+            if not isinstance(row.get("text"), str):
+                raise HeadcountError(f"The dataset {name} has no texts in a column `text`; its columns: {listed(row)}.")
             yield row["text"]
             enough -= len(row["text"])
             if enough <= 0:

@@ -27,6 +27,13 @@ class Fingerprinted(Protocol):
     def fingerprint(self) -> str: ...
 
 
+def _once(value: object) -> object:
+    """A list of texts without those that come twice; anything else is left for the check of its type."""
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        return list(dict.fromkeys(value))
+    return value
+
+
 class Panel(Settings):
     """One task, and the models that it is asked of."""
 
@@ -54,8 +61,7 @@ class Panel(Settings):
     """What train and test do not share: words of answers, or, of built-in pairs, templates and all that fills them."""
 
     def __init__(self, **values: object) -> None:
-        listed = {key: values[key] for key in self.ONCE if isinstance(values.get(key), list | tuple)}
-        super().__init__(**{**values, **{key: list(dict.fromkeys(value)) for key, value in listed.items()}})  # type: ignore[call-overload]
+        super().__init__(**{key: _once(value) if key in self.ONCE else value for key, value in values.items()})
 
     @classmethod
     def apart(cls, tables: Sequence[Table]) -> list[Table]:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import tomli_w
 
-from ..core.errors import HeadcountError, did_you_mean
+from ..core.errors import HeadcountError, did_you_mean, in_short
+from ..core.plain import plain, quoted
+from ..core.reading import local_path, read_text
 from . import STUDIES
 from .kind import StudyKind
 from .panel import Panel, Table
@@ -68,7 +70,7 @@ def read_study(
     tables = kind.settings.apart([{**raw.get("defaults", {}), **panel, **late} for panel in written])
     panels = tuple(kind.settings(**table) for table in tables)
     kind.settings.check_together(panels, str(path))
-    return Study(kind, path.stem, str(raw.get("title", path.stem)), panels)
+    return Study(kind, path.stem, plain(str(raw.get("title", path.stem))), panels)
 
 
 def study_path(source: str) -> Path:
@@ -76,23 +78,22 @@ def study_path(source: str) -> Path:
         return STUDIES[source].toml
     if not source.endswith(".toml"):
         nearest = did_you_mean(source, STUDIES)
-        raise HeadcountError(f"There is no study {source!r}.{nearest} A file of your own ends in .toml.")
-    return Path(source)
+        raise HeadcountError(f"There is no study {quoted(source)}.{nearest} A file of your own ends in .toml.")
+    return local_path(source)
 
 
 def parse(path: Path) -> tuple[Table, StudyKind]:
     """The tables of a file, each key known, of its type and in its range; and the kind of study that it is."""
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise HeadcountError(f"The study {path} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise HeadcountError(f"The study {path} is not valid TOML: {error}.") from error
+        raw = tomllib.loads(read_text(path, "The study"))
+    except (ValueError, RecursionError) as error:
+        words = "it is nested too deep" if isinstance(error, RecursionError) else in_short(error)
+        raise HeadcountError(f"The study {path} is not valid TOML: {words}.") from error
     for key in raw:
         if key not in TABLES:
-            raise HeadcountError(f"{path}: unknown key {key!r} at the top.{did_you_mean(key, TABLES)}")
+            raise HeadcountError(f"{path}: unknown key {quoted(key)} at the top.{did_you_mean(key, TABLES)}")
     if not isinstance(raw.get("title", ""), str):
-        raise HeadcountError(f"{path}: title must be a text; this is {raw['title']!r}.")
+        raise HeadcountError(f"{path}: title must be a text; this is {quoted(raw['title'])}.")
     panels = raw.get("panel", [])
     if not isinstance(panels, list):
         raise HeadcountError(f"{path}: a panel is written as [[panel]], with two brackets.")
@@ -105,7 +106,7 @@ def parse(path: Path) -> tuple[Table, StudyKind]:
     units = next((table["units"] for table in tables.values() if "units" in table), "heads")
     name = raw.get("kind", f"{units}-kept")
     if not isinstance(name, str) or name not in STUDIES:
-        asked = f"kind {name!r}" if "kind" in raw else f"study of the units {units!r}"
+        asked = f"kind {quoted(name)}" if "kind" in raw else f"study of the units {quoted(units)}"
         raise HeadcountError(f"{path}: there is no {asked}.{did_you_mean(str(name), STUDIES)}")
     kind = STUDIES[name]
     for name, table in tables.items():
@@ -128,4 +129,5 @@ def study_schema(kind: StudyKind) -> Table:
 
 def _fixed(name: str) -> str:
     """A local folder or file by its whole path, so that the study can be run again from anywhere."""
-    return str(Path(name).resolve()) if name and Path(name).exists() else name
+    place = local_path(name)
+    return str(place.resolve()) if name and place.exists() else name

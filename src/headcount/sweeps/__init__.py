@@ -1,5 +1,6 @@
 """Orders x meters -> curves: units kept or masked, heads ablated by role, answers under masks, heads pushed."""
 
+from .control import control
 from .curve import EXPLAINED, Curve
 from .needed import Closeness, Confirmed, UnitsNeeded
 from .ratio import Ratio, compare
@@ -16,6 +17,7 @@ __all__ = [
     "UnitsNeeded",
     "compare",
     "compare_repeats",
+    "control",
     "sweep",
     "sweep_attention_edges",
 ]

@@ -89,7 +89,8 @@ def _trial(
         """What is missing of the effect where units are kept, what is left of it where they are masked."""
         with np.errstate(divide="ignore", invalid="ignore"):
             explained = (_means(order, meter, asked.metric, ks) - none) / (whole - none)
-        return np.asarray(np.nan_to_num(1 - explained if asked.mode == "keep" else explained, nan=np.inf))
+        far = 1 - explained if asked.mode == "keep" else explained
+        return np.asarray(np.nan_to_num(far, nan=np.inf, posinf=np.inf, neginf=-np.inf))
 
     needed, far = first_near(measure, grid, within, at_once=AT_ONCE, precision=PRECISION, enough=most)
     return np.inf if needed is None else needed, float(np.mean([abs(far[k]) for k in grid]))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ..core.errors import HeadcountError, did_you_mean, require_known, require_seed
 from ..core.files import read_toml
+from ..core.plain import plain, quoted
+from ..core.reading import local_path
 from ..core.registry import Registry, resolve
 from ..core.words import SPLITS_BY, SplitBy
 from .examples import Task
@@ -77,15 +79,20 @@ def task(name: str | Path, model: "Model", *, n: int = 200, seed: int = 0, split
     if n < 2:
         raise HeadcountError(f"A task needs at least 2 examples, one to score on and one to measure on; n is {n}.")
     require_seed(seed)
-    limit, start = context_of(model), _start_token(model)
-    tokens = Tokens(model.encode, model.hf.config.get_text_config().vocab_size, limit, start)
+    tokens = tokens_of(model)
     made = _made(str(name), tokens, n, seed, split)
     longest = max(len(example.ids) for side in made.sides for example in side)
-    if limit and longest > limit:
+    if tokens.limit and longest > tokens.limit:
         raise HeadcountError(
-            f"The task {made.name!r} has a prompt of {longest} tokens, but {model.name} takes {limit} at most."
+            f"The task {made.name!r} has a prompt of {longest} tokens, but {model.name} takes {tokens.limit} at most."
         )
     return made
+
+
+def tokens_of(model: "Model") -> Tokens:
+    """What tasks ask of a model's tokenizer."""
+    vocabulary = int(model.hf.config.get_text_config().vocab_size)
+    return Tokens(model.encode, vocabulary, context_of(model), _start_token(model))
 
 
 def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
@@ -94,19 +101,23 @@ def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
         return nonsense(_made(name.removeprefix(NONSENSE), tokens, n, seed, split), seed)
     if split != "words" and not _splits_templates(name):
         known = [name for name in TASKS.sound() if _splits_templates(name)]
-        raise HeadcountError(f"{name!r} cannot be split by {split}. Known: {', '.join(known)}. Leave split at 'words'.")
+        raise HeadcountError(
+            f"{quoted(name)} cannot be split by {split}. Known: {', '.join(known)}. Leave split at 'words'."
+        )
     rng = random.Random(f"{name} {seed}")
     items: Sequence[Sequence[Item]]
     if is_known_set(name):
         title, items = name.partition(":")[0], read_known_set(name, rng)
     elif name.endswith(".jsonl"):
-        title = Path(name).stem
-        train, test, metric = read_examples(Path(name), tokens, n, seed)
+        title = plain(Path(name).stem)
+        train, test, metric = read_examples(local_path(name), tokens, n, seed)
         return Task(title, title.replace("-", " ").replace("_", " "), metric, train, test)
     elif name.startswith(PREFIX):
         title, items = name.removeprefix(PREFIX), read_lm_eval(name, rng)
     elif name not in TASKS:
-        raise HeadcountError(f"There is no task {name!r}.{did_you_mean(name, known_tasks())} A file ends in .jsonl.")
+        raise HeadcountError(
+            f"There is no task {quoted(name)}.{did_you_mean(name, known_tasks())} A file ends in .jsonl."
+        )
     else:
         source = _source(name, split)
         title = source.title

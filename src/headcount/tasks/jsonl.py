@@ -6,17 +6,20 @@ or all are prompts with a target, of any length, that may be one of several choi
 
     {"prompt": "Question: What is 2 + 3?\\nAnswer:", "target": " 2 + 3 = 5.", "choices": [" 2 + 3 = 5.", " 2 + 3 = 6."]}
 
-`answer` and `wrong` may be lists. `split` ("train" or "test") is optional; lines without it are shared out at random.
-The prompts and answers of pairs may also be token ids.
+`answer` and `wrong` may be lists. `split` ("train" or "test") is optional; lines without it are shared out at random,
+those with the same prompt to the same side, and an example that stands there twice counts once. The prompts and answers
+of pairs may also be token ids.
 """
 
-import json
 import random
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from ..core.errors import HeadcountError, did_you_mean
-from .examples import Completion, Examples, Pair
+from ..core.plain import quoted
+from ..core.reading import read_json_lines
+from .examples import Completion, Example, Examples, Pair
 from .source import Draft, Item, Tokens, completion
 
 PAIR = ("clean", "corrupt", "answer", "wrong")
@@ -32,48 +35,65 @@ def read_examples(path: Path, tokens: Tokens, n: int, seed: int) -> tuple[Exampl
     entries = _read_lines(path)
     has_targets = any("prompt" in entry for entry in entries.values())
     wanted = COMPLETION if has_targets else PAIR
-    sides: dict[str | None, list[Any]] = {"train": [], "test": [], None: []}
+    found: dict[Example, _Line] = {}
     for number, entry in entries.items():
         try:
             _check_fields(entry, wanted)
-            made = _completion(entry, tokens) if has_targets else _pair(entry, tokens)
+            made: Example = _completion(entry, tokens) if has_targets else _pair(entry, tokens)
+            line = _Line(number, entry.get("split"))
+            _require_one_side(line, found.setdefault(made, line))
         except HeadcountError as error:
             raise HeadcountError(f"{path}, line {number}: {error}") from error
-        sides[entry.get("split")].append(made)
-    train, test, free = sides.values()
-    random.Random(seed).shuffle(free)
-    for example in free:
-        min(train, test, key=len).append(example)
+    train, test = _shared_out(found, seed)
     if not (train and test):
         raise HeadcountError(
             f"The task {path} must hold at least one train and one test example, but it has {len(train)} and"
-            f" {len(test)}. Add lines, or share them out with the field 'split'."
+            f" {len(test)} different ones. Add lines, or share them out with the field 'split'."
         )
     half = max(n // 2, 1)
-    return tuple(train[:half]), tuple(test[:half]), "log_prob" if has_targets else "logit_diff"
+    metric = "log_prob" if has_targets else "logit_diff"
+    return cast(Examples, tuple(train[:half])), cast(Examples, tuple(test[:half])), metric
+
+
+class _Line(NamedTuple):
+    number: int
+    split: str | None
+
+
+def _require_one_side(line: _Line, first: _Line) -> None:
+    """An example that stands in a file twice must not be scored on and measured on."""
+    if line.split != first.split:
+        sides = " and ".join(f"line {number} has {split or 'none'}" for number, split in (first, line))
+        raise HeadcountError(f"the same example stands in line {first.number}, and their splits differ: {sides}.")
+
+
+def _shared_out(found: Mapping[Example, _Line], seed: int) -> tuple[list[Example], list[Example]]:
+    """Train and test as the lines say; those that say nothing go to the smaller side, prompt by prompt."""
+    train, test = ([made for made, line in found.items() if line.split == side] for side in ("train", "test"))
+    named = {_prompt(made): side for side in (train, test) for made in side}
+    free: dict[tuple[int, ...], list[Example]] = {}
+    for made, line in found.items():
+        if line.split is None:
+            free.setdefault(_prompt(made), []).append(made)
+    groups = list(free.values())
+    random.Random(seed).shuffle(groups)
+    for group in groups:
+        named.get(_prompt(group[0]), min(train, test, key=len)).extend(group)
+    return train, test
+
+
+def _prompt(example: Example) -> tuple[int, ...]:
+    return example.clean if isinstance(example, Pair) else example.prompt
 
 
 def _read_lines(path: Path) -> dict[int, Entry]:
     """Line number -> its object, blank lines left out."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise HeadcountError(f"The task file {path} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise HeadcountError(f"The task file {path} is not UTF-8 text (byte {error.start}).") from error
     entries = {}
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        try:
-            entry = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise HeadcountError(f"{where}: this is not JSON ({error.msg} at column {error.colno}).") from error
+    for number, entry in read_json_lines(path, "The task file"):
         if not isinstance(entry, dict):
             raise HeadcountError(
-                f"{where}: a line must be a JSON object with {', '.join(PAIR)}, or with {', '.join(COMPLETION)};"
-                f" this is a {type(entry).__name__}."
+                f"{path}, line {number}: a line must be a JSON object with {', '.join(PAIR)}, or with"
+                f" {', '.join(COMPLETION)}; this is a {type(entry).__name__}."
             )
         entries[number] = entry
     return entries
@@ -87,9 +107,9 @@ def _check_fields(entry: Entry, wanted: tuple[str, ...]) -> None:
             raise HeadcountError(f"the field {key!r} is missing. A line needs {', '.join(wanted)}.")
     for key in entry:
         if key not in known:
-            raise HeadcountError(f"unknown field {key!r}.{did_you_mean(key, known)}")
+            raise HeadcountError(f"unknown field {quoted(key)}.{did_you_mean(key, known)}")
     if (split := entry.get("split")) not in (None, "train", "test"):
-        raise HeadcountError(f"'split' must be one of train, test; this is {split!r}.")
+        raise HeadcountError(f"'split' must be one of train, test; this is {quoted(split)}.")
 
 
 def _pair(entry: Entry, tokens: Tokens) -> Pair:
@@ -97,22 +117,27 @@ def _pair(entry: Entry, tokens: Tokens) -> Pair:
         value = entry[key]
         is_ids = isinstance(value, list) and all(type(token) is int for token in value)
         if not value or not (is_ids or isinstance(value, str)):
-            raise HeadcountError(f"{key!r} must be a text or a list of token ids; this is {value!r}.")
-    return tokens.pair(Draft(entry["clean"], entry["corrupt"], _listed(entry, "answer"), _listed(entry, "wrong")))
+            raise HeadcountError(f"{key!r} must be a text or a list of token ids; this is {quoted(value)}.")
+    answers = {key: _listed(entry, key) for key in ("answer", "wrong")}
+    if not isinstance(entry["clean"], str):
+        for key, words in answers.items():
+            if text := next((word for word in words if isinstance(word, str)), None):
+                raise HeadcountError(f"{key!r} must be token ids where the prompt is; this is {quoted(text)}.")
+    return tokens.pair(Draft(entry["clean"], entry["corrupt"], answers["answer"], answers["wrong"]))
 
 
 def _listed(entry: Entry, key: str) -> list[str | int]:
     values = entry[key] if isinstance(entry[key], list) else [entry[key]]
     if not values or not all(type(word) in (str, int) and word != "" for word in values):
-        raise HeadcountError(f"{key!r} must be a text, a token id, or a list of them; this is {entry[key]!r}.")
+        raise HeadcountError(f"{key!r} must be a text, a token id, or a list of them; this is {quoted(entry[key])}.")
     return values
 
 
 def _completion(entry: Entry, tokens: Tokens) -> Completion:
     for key in COMPLETION:
         if not isinstance(entry[key], str):
-            raise HeadcountError(f"{key!r} must be a text; this is {entry[key]!r}.")
+            raise HeadcountError(f"{key!r} must be a text; this is {quoted(entry[key])}.")
     choices = entry.get("choices", [])
     if not isinstance(choices, list) or not all(isinstance(choice, str) and choice for choice in choices):
-        raise HeadcountError(f"'choices' must be a list of texts; this is {choices!r}.")
+        raise HeadcountError(f"'choices' must be a list of texts; this is {quoted(choices)}.")
     return completion(Item(entry["prompt"], entry["target"], tuple(choices)), tokens)

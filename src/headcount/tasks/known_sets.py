@@ -21,8 +21,10 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
-from ..core.errors import HeadcountError, did_you_mean
+from ..core.errors import HeadcountError, did_you_mean, listed
 from ..core.files import read_toml
+from ..core.plain import quoted
+from ..core.reading import local_path
 from .examples import first_difference
 from .records import Record, from_disk, from_hub
 from .source import Item, lettered
@@ -42,11 +44,11 @@ def read_known_set(name: str, rng: random.Random) -> Sides:
     """Train and test items of a set in random order. The same state of `rng` gives the same items."""
     base, _, place = name.partition(":")
     if base not in _SETS:
-        raise HeadcountError(f"There is no known set {base!r}.{did_you_mean(base, _SETS)}")
+        raise HeadcountError(f"There is no known set {quoted(base)}.{did_you_mean(base, _SETS)}")
     known = _SETS[base]
     # What stands after the colon is a file or folder: always, but for the names of BLiMP's parts.
-    if place and (base != "blimp" or Path(place).exists() or not place.isidentifier()):
-        splits = from_disk(base, Path(place))
+    if place and (base != "blimp" or local_path(place).exists() or not place.isidentifier()):
+        splits = from_disk(base, local_path(place))
     else:
         splits = from_hub(base, known["hub"], known["configs"], known["splits"], place)
     items = {split: _items(name, records, rng) for split, records in splits.items()}
@@ -67,11 +69,16 @@ def is_known_set(name: str) -> bool:
 
 def _commonsense_qa(record: Record, rng: random.Random) -> Item:
     choices = _field(record, "choices", Mapping)
-    labels, texts = _field(choices, "label", list), _field(choices, "text", list)
+    labels, texts = _texts(choices, "label"), _texts(choices, "text")
     answer = _field(record, "answerKey", str)
     if answer not in labels:
         raise HeadcountError(
-            f"'answerKey' must be one of {', '.join(labels)}; this is {answer!r}. Give a split with answers."
+            f"'answerKey' must be one of {listed(labels)}; this is {quoted(answer)}. Give a split with answers."
+        )
+    _require_paired(labels, texts, "label", "text")
+    if len(labels) > len(ascii_uppercase):
+        raise HeadcountError(
+            f"'choices' must be {len(ascii_uppercase)} at most, one a letter; these are {len(labels)}."
         )
     options = list(zip(labels, texts, strict=True))
     rng.shuffle(options)
@@ -90,9 +97,12 @@ def _gsm8k(record: Record, rng: random.Random) -> Item:
 
 
 def _bigbench(record: Record, rng: random.Random) -> Item:
-    targets, choices = _field(record, "targets", list), list(record.get("multiple_choice_targets") or [])
-    if choices:
-        scores = _field(record, "multiple_choice_scores", list)
+    targets, choices = _texts(record, "targets"), list[str]()
+    if record.get("multiple_choice_targets"):
+        choices, scores = _texts(record, "multiple_choice_targets"), _field(record, "multiple_choice_scores", list)
+        _require_paired(choices, scores, "multiple_choice_targets", "multiple_choice_scores")
+        if not all(type(score) in (int, float) for score in scores):
+            raise HeadcountError(f"'multiple_choice_scores' must be numbers; this is {quoted(scores)}.")
         targets = [max(zip(scores, choices, strict=True), key=lambda pair: pair[0])[1]]
     if not targets:
         raise HeadcountError("'targets' must hold at least one answer; this is empty.")
@@ -109,11 +119,23 @@ def _blimp(record: Record, rng: random.Random) -> Item:
 
 def _field(record: Record, key: str, wanted: type) -> Any:
     if key not in record:
-        raise HeadcountError(f"the field {key!r} is missing. Fields here: {', '.join(record) or 'none'}.")
+        raise HeadcountError(f"the field {key!r} is missing. Fields here: {listed(map(str, record)) or 'none'}.")
     value = record[key]
     if not isinstance(value, wanted):
-        raise HeadcountError(f"{key!r} must be a {wanted.__name__.lower()}; this is {value!r}.")
+        raise HeadcountError(f"{key!r} must be a {wanted.__name__.lower()}; this is {quoted(value)}.")
     return value
+
+
+def _texts(record: Record, key: str) -> list[str]:
+    found: list[str] = _field(record, key, list)
+    if not all(isinstance(text, str) for text in found):
+        raise HeadcountError(f"{key!r} must be a list of texts; this is {quoted(found)}.")
+    return found
+
+
+def _require_paired(one: Sequence[object], other: Sequence[object], *names: str) -> None:
+    if len(one) != len(other):
+        raise HeadcountError(f"{names[0]!r} has {len(one)} entries and {names[1]!r} {len(other)}; give one for each.")
 
 
 def _syntax_kind(item: Item) -> str | None:

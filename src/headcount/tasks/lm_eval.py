@@ -1,7 +1,8 @@
 """Tasks of EleutherAI's lm-evaluation-harness (`pip install 'headcount[lm-eval]'`).
 
     lm-eval:arc_easy              a task, group or tag of the harness by its name; a group means all its members
-    lm-eval:path/to/task.yaml     a task file of your own; what it includes or groups is looked up in its folder
+    lm-eval:path/to/task.yaml     a task file of your own; what it includes or groups is looked up in its folder, and
+                                  where it names Python code, --allow-code is needed (task_code.py)
 
 The harness loads the data and writes the prompts, with the task's own description, worked examples and delimiters; we
 only read them off. What is scored there by perplexity of whole texts, or with choices inside the prompt, has no
@@ -12,12 +13,14 @@ examples in front, are left out.
 import random
 from collections.abc import Sequence
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
-from ..core.errors import HeadcountError
+from ..core.errors import HeadcountError, in_short
+from ..core.plain import quoted
+from ..core.reading import local_path
 from .records import hub_or_cache
 from .source import Item
+from .task_code import require_no_code, sandboxed_templates
 
 PREFIX = "lm-eval:"
 MOST_RECORDS = 10_000
@@ -26,7 +29,9 @@ MOST_RECORDS = 10_000
 
 def read_lm_eval(name: str, rng: random.Random) -> tuple[list[Item], list[Item]]:
     """Train and test items of a task, in random order. The same state of `rng` gives the same items."""
-    read = [_read_task(task, rng) for task in _load(name.removeprefix(PREFIX))]
+    _require_harness(name)
+    with sandboxed_templates():
+        read = [_read_task(task, rng) for task in _load(name.removeprefix(PREFIX))]
     train, test = ([item for sides in read for item in sides[side]] for side in (0, 1))
     if not (train and test):
         raise HeadcountError(
@@ -38,20 +43,28 @@ def read_lm_eval(name: str, rng: random.Random) -> tuple[list[Item], list[Item]]
     return train, test
 
 
-def _load(name: str) -> list[Any]:
-    """The harness' task objects: one, or the members of a group."""
+def _require_harness(name: str) -> None:
     try:
-        import datasets
-        from lm_eval.tasks import TaskManager
+        import datasets  # noqa: F401
+        import lm_eval.tasks  # noqa: F401
     except ImportError as error:
         raise HeadcountError(
-            f"The task {PREFIX}{name} needs the package `lm-eval`, which is not installed."
+            f"The task {name} needs the package `lm-eval`, which is not installed."
             " Install it: pip install 'headcount[lm-eval]'"
         ) from error
-    path = Path(name).resolve()
+
+
+def _load(name: str) -> list[Any]:
+    """The harness' task objects: one, or the members of a group."""
+    import datasets
+    from lm_eval.tasks import TaskManager
+
+    path = local_path(name).resolve()
     is_file = path.suffix == ".yaml"
     if is_file and not path.is_file():
         raise HeadcountError(f"The task file {name} does not exist. Check the path.")
+    if is_file:
+        require_no_code(path)
     try:
         manager = TaskManager(include_path=str(path.parent), include_defaults=False) if is_file else TaskManager()
         if is_file:
@@ -62,7 +75,7 @@ def _load(name: str) -> list[Any]:
             nearest = get_close_matches(name, manager.all_tasks, n=3, cutoff=0.5)
             hint = f" Did you mean {' or '.join(map(repr, nearest))}?" if nearest else ""
             raise HeadcountError(
-                f"lm-evaluation-harness finds no task {name!r}.{hint} `lm-eval ls tasks` lists them all."
+                f"lm-evaluation-harness finds no task {quoted(name)}.{hint} `lm-eval ls tasks` lists them all."
             )
         with hub_or_cache(datasets):
             return list(manager.load(names)["tasks"].values())
@@ -144,4 +157,4 @@ def _answer(target: Any, choices: Sequence[str]) -> str | None:
 def _reason(error: Exception) -> str:
     """The first line of what the library says; the kind of the error too, as many say little without it."""
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__
+    return f"{type(error).__name__}: {in_short(Exception(lines[0])).rstrip('.')}" if lines else type(error).__name__

@@ -1,14 +1,14 @@
 """Where the records of a published set come from: a file, a folder, or the hub. Each gives them by split."""
 
 import csv
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
-from ..core.errors import HeadcountError
+from ..core.errors import HeadcountError, in_short
+from ..core.reading import json_words, lines_of, parse_json
 
 Record = Mapping[str, Any]
 Splits = dict[str, Iterable[Record]]
@@ -29,31 +29,50 @@ def from_disk(base: str, path: Path) -> Splits:
         )
     try:
         return {"all": readers[path.suffix](path)}
-    except (OSError, ValueError, csv.Error) as error:
+    except HeadcountError:
+        raise
+    except Exception as error:  # of csv, pyarrow or the file system: no common class
         raise HeadcountError(f"{path} cannot be read as {path.suffix[1:]}: {_first_line(error)}") from error
 
 
 def _read_json(path: Path) -> list[Record]:
     """A list of records, or one record a line."""
     text = path.read_text(encoding="utf-8-sig").strip()
-    lines = (line for line in text.split("\n") if line.strip())
-    records: list[Record] = json.loads(text) if text.startswith("[") else [json.loads(line) for line in lines]
-    for number, record in enumerate(records, start=1):
+    place = ""
+    try:
+        if text.startswith("["):
+            found = cast(list[object], parse_json(text))
+        else:
+            found = []
+            for number, line in lines_of(text):
+                place = f"line {number}: "
+                found.append(parse_json(line))
+    except ValueError as error:
+        raise ValueError(f"{place}{json_words(error)}.") from error
+    for number, record in enumerate(found, start=1):
         if not isinstance(record, dict):
             raise ValueError(f"record {number} must be a JSON object; this is a {type(record).__name__}.")
-    return records
+    return cast(list[Record], found)
 
 
 def _read_csv(path: Path) -> list[Record]:
     """Cells that hold a JSON list or object are read as such: CSV has no other way to write one."""
     with path.open(encoding="utf-8-sig", newline="") as file:
-        return [{key: _cell(value) for key, value in row.items()} for row in csv.DictReader(file)]
+        rows = csv.DictReader(file)
+        return [_row(row, rows.line_num) for row in rows]
+
+
+def _row(row: Mapping[str | None, Any], line: int) -> Record:
+    """Where a line has more cells than the header, `csv` gives the rest no name; where it has fewer, no value."""
+    if None in row or None in row.values():
+        raise ValueError(f"line {line} has {'more' if None in row else 'fewer'} cells than the header.")
+    return {str(key): _cell(value) for key, value in row.items()}
 
 
 def _cell(text: str) -> Any:
     try:
-        return json.loads(text) if text[:1] in ("[", "{") else text
-    except json.JSONDecodeError:
+        return parse_json(text) if text[:1] in ("[", "{") else text
+    except ValueError:
         return text
 
 
@@ -121,5 +140,5 @@ def _library() -> Any:
 
 
 def _first_line(error: Exception) -> str:
-    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    line = in_short(Exception((str(error).strip() or type(error).__name__).splitlines()[0]))
     return line if line.endswith(".") else f"{line}."

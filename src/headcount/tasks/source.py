@@ -8,7 +8,8 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Generic, Protocol, TypeVar
 
-from ..core.errors import HeadcountError
+from ..core.errors import HeadcountError, listed
+from ..core.plain import quoted
 from ..core.words import SplitBy
 from .examples import Completion, Examples, Pair
 
@@ -106,12 +107,12 @@ class Tokens:
         if isinstance(answer, int):
             return answer
         if not isinstance(prompt, str):
-            raise TypeError("A prompt of token ids takes answers of token ids.")
+            raise HeadcountError(f"A prompt of token ids takes answers of token ids; this is {quoted(answer)}.")
         ids = self.after(prompt, answer)
         if ids is None or len(ids) != 1:
             count = "merges with the prompt's last token" if ids is None else f"is {len(ids)} tokens"
             raise HeadcountError(
-                f"An answer must be one token after its prompt, but {answer!r} {count} in this tokenizer."
+                f"An answer must be one token after its prompt, but {quoted(answer)} {count} in this tokenizer."
                 " Mind the space in front, or choose another word."
             )
         return ids[0]
@@ -133,8 +134,8 @@ def completion(item: Item, tokens: Tokens) -> Completion:
     if not item.target:
         raise HeadcountError("the target is empty; it must be the text that should follow the prompt.")
     if item.choices and item.target not in item.choices:
-        choices = ", ".join(map(repr, item.choices))
-        raise HeadcountError(f"the target {item.target!r} must be one of the choices, {choices}.")
+        choices = listed(map(quoted, item.choices))
+        raise HeadcountError(f"the target {quoted(item.target)} must be one of the choices, {choices}.")
     front = tokens.encode(item.prompt) or ([] if tokens.start is None else [tokens.start])
     if not front:
         raise HeadcountError("the prompt is empty, and this tokenizer has no token that begins a text.")
@@ -153,12 +154,12 @@ def _behind(prompt: str, target: str, tokens: Tokens) -> tuple[int, ...]:
     found = tokens.after(prompt, target)
     if found is None:
         raise HeadcountError(
-            f"the target {target[:40]!r} tokenises across the boundary: written behind the prompt, it changes the"
+            f"the target {quoted(target, 40)} tokenises across the boundary: written behind the prompt, it changes the"
             f" prompt's own last tokens ({prompt[-20:]!r}). Move a space from the end of the prompt to the start of the"
             " target."
         )
     if not found:
-        raise HeadcountError(f"the target {target!r} adds no token to the prompt.")
+        raise HeadcountError(f"the target {quoted(target)} adds no token to the prompt.")
     return tuple(found)
 
 

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
+
+from ..core.plain import plain
 
 if TYPE_CHECKING:
     from ..rank.comparison import Comparison
@@ -14,11 +17,16 @@ if TYPE_CHECKING:
 
 
 def print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    table = Table(*header, box=SIMPLE_HEAD, pad_edge=False)
+    """Cells are texts, whatever they look like: `m[v2]` is a name, and no style."""
+    table = Table(*(Column(_cell(words)) for words in header), box=SIMPLE_HEAD, pad_edge=False)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(_cell, row))
     # A pipe has no width of its own; let the table have what it needs there.
     Console(width=None if Console().is_terminal else 200).print(table)
+
+
+def _cell(text: str) -> Text:
+    return Text(plain(text))
 
 
 def number(value: float | None, form: str) -> str:

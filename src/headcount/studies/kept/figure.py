@@ -1,7 +1,7 @@
 """Explained effect against units kept: panels side by side, a line and a band each, one legend."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 
-from ...core.words import in_words
+from ...core.words import Control, in_words
 from ...edit import Fill
-from ...sweeps import Curve, Ratio, Repeats, compare_repeats
+from ...sweeps import Curve, Ratio, Repeats, compare_repeats, control
 from ...view.style import different, grouped, styled, surround
 
 MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46")
@@ -24,6 +24,10 @@ ORDERS: dict[str, tuple[str, Any]] = {
     "best": ("best mix of both", (0, (8, 1.5, 2, 1.5))),
     "chance": ("by chance", (0, (1, 1.5))),
     "chance-matched": ("by chance, same layers", (0, (3, 1, 1, 1))),
+}
+CONTROLS: dict[Control, tuple[str, Any]] = {
+    "nonsense": ("nonsense", (0, (1, 3))),
+    "shuffled": ("shuffled scores", (0, (2, 3))),
 }
 """Words and dashes."""
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -51,6 +55,7 @@ def draw(
     threshold: float | None,
     title: str = "",
     repeats: Mapping[Curve, Repeats] | None = None,
+    controls: Mapping[Curve, Mapping[Control, Curve]] | None = None,
 ) -> Figure:
     """Panels of curves, each with its own title; where fills differ, each begins a row. Several models are drawn in the
     first order and by chance; tables have the other orders. With repeats, lines are those of the first, and numbers
@@ -62,7 +67,7 @@ def draw(
     rows = _rows(panels)
     columns = max(map(len, rows))
     width = max(PANEL_WIDTH * columns, 5.0) + 0.3
-    orders = _order_lines(looks)
+    orders = _order_lines(looks) | _grey_lines(CONTROLS[kind] for own in (controls or {}).values() for kind in own)
     labels = [label for label in dict.fromkeys([*(look["label"] for look in looks.values()), *orders]) if label != "_"]
     # As many as fit side by side, at about 0.08 inches a letter and 0.6 for the line.
     beside = max(min(int(width / (0.08 * max(map(len, labels)) + 0.6)), len(labels)), 1)
@@ -72,6 +77,8 @@ def draw(
     for row, places in zip(rows, axes, strict=True):
         for (name, curves), ax in zip(row, places, strict=False):
             _draw_panel(ax, name, curves, looks, threshold, whole)
+            for curve in curves:
+                _draw_controls(ax, curve, (controls or {}).get(curve, {}), looks[curve.model, curve.order]["color"])
         for ax in places[len(row) :]:
             ax.remove()
         places[0].set_ylabel("Explained effect")
@@ -204,8 +211,19 @@ def _order_lines(looks: Looks) -> dict[str, Line2D]:
     orders = dict.fromkeys(order for _, order in looks)
     if len(orders) == 1 or len(looks) == len(orders):
         return {}
-    found = [ORDERS[order] for order in orders]
+    return _grey_lines(ORDERS[order] for order in orders)
+
+
+def _grey_lines(found: Iterable[tuple[str, Any]]) -> dict[str, Line2D]:
+    """Entries of a legend, from words and dashes."""
     return {words: Line2D([], [], color="#555555", linestyle=dashes, linewidth=1.2) for words, dashes in found}
+
+
+def _draw_controls(ax: Axes, curve: Curve, controls: Mapping[Control, Curve], colour: str) -> None:
+    """What there is to explain where there is nothing, on the scale of the real effect."""
+    for kind, own in controls.items():
+        shares = [control(curve, own, k).value for k in own.ks]
+        ax.plot(own.ks, shares, color=colour, linestyle=CONTROLS[kind][1], linewidth=0.9)
 
 
 def _caption(curves: Sequence[Curve], threshold: float | None, repeats: Mapping[Curve, Repeats]) -> str:

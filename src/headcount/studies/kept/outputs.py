@@ -18,6 +18,7 @@ from ...view.style import save_figure
 from ..kind import Summary
 from ..outputs import facts_of, file_name, rounded, summary_of
 from ..study import Study
+from .controls import ControlEntry, control_entries
 from .figure import draw
 from .steps import KeptCell
 
@@ -109,6 +110,7 @@ class KeptSummary(Summary):
     curves: list[KeptEntry]
     ratios: list[RatioEntry]
     searches: list[SearchEntry]
+    controls: list[ControlEntry]
 
 
 def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> KeptSummary:
@@ -130,7 +132,9 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
     repeats = {curve: cell.repeats(curve) for row in cells for cell in row for curve in cell.curves}
     panels = [[curve for cell in row for curve in cell.curves] for row in cells]
     titled = [(row[0].panel.title or curves[0].title, curves) for row, curves in zip(cells, panels, strict=True)]
-    save_figure(draw(titled, threshold=threshold, title=study.title, repeats=repeats), folder)
+    controlled = {cell.controlled: cell for row in cells for cell in row if cell.controlled}
+    lines = {curve: cell.controls for curve, cell in controlled.items()}
+    save_figure(draw(titled, threshold=threshold, title=study.title, repeats=repeats, controls=lines), folder)
     entries, ratios = list[Facts](), list[Facts]()
     for row, curves in zip(cells, panels, strict=True):
         entries += [_entry(curve, repeats[curve], row[0].panel.threshold) for curve in curves]
@@ -140,7 +144,9 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
             if ratio := compare_repeats(repeats[first], repeats[second], row[0].panel.threshold):
                 ratios.append({**facts_of(first, "task", "order", "fill"), **_ratio(ratio)})
     searches = [_search(cell) for row in cells for cell in row if cell.searched]
-    return summary_of(KeptSummary, study, curves=entries, ratios=ratios, searches=searches)
+    found = [control_entries(curve, cell.controls, cell.panel.threshold) for curve, cell in controlled.items()]
+    controls = [entry for own in found for entry in own]
+    return summary_of(KeptSummary, study, curves=entries, ratios=ratios, searches=searches, controls=controls)
 
 
 def _search(cell: KeptCell) -> Facts:

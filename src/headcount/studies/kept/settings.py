@@ -10,6 +10,7 @@ from ...core.settings import Listed, check
 from ...core.words import (
     AttentionMethod,
     ChanceOrder,
+    Control,
     Grid,
     Mode,
     PlainOrder,
@@ -24,18 +25,19 @@ from ...rank.fit import OWN_FITS, AnyFit, Learning
 from ...rank.method import require_units
 from ..panel import Count, Panel, Table, Texts
 
+ONE_PASS = "one-pass"
 Orders = Annotated[Listed[ScoreOrder | ChanceOrder], AfterValidator(check(bool, "must be a list that is not empty"))]
 
 
 class Kept(Panel):
     """What heads, edges and attention edges share: a task, and a curve for each model and order."""
 
-    ONCE: ClassVar[tuple[str, ...]] = ("models", "orders", "fill")
+    ONCE: ClassVar[tuple[str, ...]] = ("models", "orders", "fill", "controls")
     units: Units
     """What is kept."""
-    orders: Orders = ("absolute", "signed", "chance")
-    """Orders in which units are kept; may be given again. Without a sign in the scores, `signed` is left out. `best` is
-    the mix of `absolute` and `signed` that needs the fewest units on the train split."""
+    orders: Orders = ("best", "chance")
+    """Orders in which units are kept; may be given again. `best` is the mix of `absolute` and `signed` that needs the
+    fewest units on the train split. Scores without a sign have the order `absolute` alone."""
     threshold: Annotated[float, Field(gt=0, le=1)] = 0.9
     """Explained effect that counts as enough."""
     precision: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -82,8 +84,8 @@ class ScoredKept(Kept):
     """Units that are scored once for the task and then kept in the order of their scores."""
 
     method: str = ""
-    """Scoring method, see 'headcount methods'; by default the integrated gradient between the two prompts, where there
-    is one for these units and this fill."""
+    """Scoring method, see 'headcount methods'; learned by default. `one-pass` is the integrated gradient between the
+    two prompts where there is one for these units and this fill, and the gradient elsewhere."""
     mode: Mode = "keep"
     """Whether the first units are kept or masked."""
     steps: Count = 5
@@ -95,6 +97,9 @@ class ScoredKept(Kept):
     the same (kl), or as much of the metric as can be had (metric)."""
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Of the units, the first by one-pass attribution, that a learned ranking trains; the others follow."""
+    controls: Listed[Control] = ()
+    """What the first order explains where there is nothing to find: `nonsense`, the same prompts with answers dealt out
+    at random, ranked anew; `shuffled`, the same scores on other units. May be given again."""
 
     @property
     def fit(self) -> AnyFit | None:
@@ -105,13 +110,19 @@ class ScoredKept(Kept):
 
     def __init__(self, **values: object) -> None:
         super().__init__(**values)  # type: ignore[arg-type]
-        object.__setattr__(self, "method", self.method or self.default_method())
+        chosen = self.one_pass() if self.method == ONE_PASS else self.method or self.default_method()
+        object.__setattr__(self, "method", chosen)
         if self.method in METHODS and not METHODS[self.method].signed:
             if "orders" in values and "signed" in self.orders:
                 raise HeadcountError(f"orders cannot hold 'signed': scores of {self.method} have no sign.")
-            object.__setattr__(self, "orders", tuple(order for order in self.orders if order != "signed"))
+            if "orders" not in values:
+                object.__setattr__(self, "orders", ("absolute", "chance"))
 
     def default_method(self) -> str:
+        """Learned by keeping units, so not for masking them."""
+        return self.one_pass() if self.mode == "mask" else "edge-learned"
+
+    def one_pass(self) -> str:
         return "eap-ig"
 
     def check(self) -> None:
@@ -127,6 +138,10 @@ class HeadsKept(ScoredKept):
     """Also search for the fewest heads that do, on the train split, to say how far from them the ranking is."""
 
     def default_method(self) -> str:
+        cannot = self.mode == "mask" or "resample" in self.fills
+        return self.one_pass() if cannot else "learned"
+
+    def one_pass(self) -> str:
         return "attribution-ig" if self.fills == ("counterfactual",) else "attribution"
 
 

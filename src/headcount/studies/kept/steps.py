@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from ...core.cache import Result
-from ...core.words import SCORE_ORDERS, Mode
+from ...core.words import SCORE_ORDERS, Control, Mode
 from ...edit import Fill, check_fill
 from ...edit.attention_fills import mean_bytes
 from ...meters import TOKENS_A_PASS
@@ -24,8 +24,10 @@ from ...sweeps.orders import Scores
 from ...sweeps.sweep import points_to_measure
 from ...sweeps.units import units_of
 from ...tasks.examples import Task, pairs_only
+from ...tasks.nonsense import PREFIX
 from ..kind import StudyKind
 from ..plan import Found, Job, ScoredCell, ScoredWork, Step, Subject, mean_length
+from .controls import control_plan
 from .settings import AttentionEdgesKept, EdgesKept, HeadsKept, Kept, ScoredKept
 
 SCORED = ("method", "fill", "steps", "seed", "positions", "readers")
@@ -39,6 +41,13 @@ class KeptCell(ScoredCell[Kept, Scores | None]):
     again: list[Curve] = field(default_factory=list)
     """Of the other repeats."""
     searched: Searched | None = None
+    controls: dict[Control, Curve] = field(default_factory=dict)
+    """Of the first order that comes from scores."""
+
+    @property
+    def controlled(self) -> Curve | None:
+        """The curve that the controls are of."""
+        return next((curve for curve in self.curves if self.controls and curve.order in SCORE_ORDERS), None)
 
     def repeats(self, curve: Curve) -> Repeats:
         """A curve of this cell, and the same in the other repeats."""
@@ -50,10 +59,11 @@ class KeptWork(ScoredWork[Kept, Scores | None]):
     again: tuple[ScoredWork[Kept, Scores | None], ...] = ()
     """The other repeats."""
     searching: Step[Searched] | None = None
+    controls: tuple[tuple[Control, Step[Curve]], ...] = ()
 
     @property
     def steps(self) -> Sequence[Step[Result]]:
-        own = [*super().steps, *([self.searching] if self.searching else [])]
+        own = [*super().steps, *([self.searching] if self.searching else []), *(step for _, step in self.controls)]
         return [*own, *(step for work in self.again for step in work.steps)]
 
     def gather(self, found: Found) -> KeptCell:
@@ -61,7 +71,8 @@ class KeptWork(ScoredWork[Kept, Scores | None]):
         again = [curve for work in self.again for curve in work.gather(found).curves]
         names: dict[str, Any] = self.names
         searched = replace(found[self.searching], **names) if self.searching else None
-        return KeptCell(cell.panel, cell.scores, cell.curves, again, searched)
+        controls = {kind: replace(found[step], **names) for kind, step in self.controls}
+        return KeptCell(cell.panel, cell.scores, cell.curves, again, searched, controls)
 
 
 def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memory: int | None) -> KeptWork:
@@ -71,8 +82,7 @@ def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memo
     ranked = [order for order in panel.orders if order in SCORE_ORDERS]
     again, seen = list[KeptWork](), {task.fingerprint}
     for number in range(1, panel.repeats if ranked else 1):
-        other = panel.changed(seed=panel.seed + number, repeats=1, orders=ranked)
-        other = other.changed(search=False) if isinstance(other, HeadsKept) else other
+        other = panel.changed(seed=panel.seed + number, repeats=1, orders=ranked, **_alone(panel))
         drawn = cast(Task, other.examples(model))
         if drawn.fingerprint not in seen:
             seen.add(drawn.fingerprint)
@@ -127,8 +137,27 @@ def plan_once(
         settings, runs = told(SEARCHED), MASKS * len(task.train)
         more: dict[str, Any] = {"returns": Searched, "needs": (scoring,), "memory": score_bytes}
         searching = subject.step(f"{label} · search", search_step, settings, runs, mean_length(task.train), **more)
+    sweeps: dict[str, Step[Curve]] = {order: swept(order) for order in panel.orders}
+    controls = list[tuple[Control, Step[Curve]]]()
+    ranked = next((order for order in sweeps if order in SCORE_ORDERS), "")
+    for control in getattr(panel, "controls", ()) if ranked else ():
+        scored, about = scoring, subject
+        if control == "nonsense":
+            other = panel.changed(task=f"{PREFIX}{panel.task}", **_alone(panel))
+            scored = plan_once(kind, other, name, model, cast(Task, other.examples(model)), memory, which).scoring
+            about = cast(Step[Any], scored).subject or subject
+        needs, settings = (cast(Step[Any], scored), sweeps[ranked]), told(SWEPT, **{mode: ranked})
+        step = control_plan(control, about, f"{label}{filled}", settings, task.test, needs, sweep_bytes)
+        controls.append((control, step))
     names = {"model": model.name, "task": task.name}
-    return KeptWork(panel, names, task.title, scoring, tuple(map(swept, panel.orders)), note, searching=searching)
+    done = tuple(sweeps.values())
+    return KeptWork(panel, names, task.title, scoring, done, note, searching=searching, controls=tuple(controls))
+
+
+def _alone(panel: Kept) -> dict[str, Any]:
+    """Settings without what is done beside the sweeps."""
+    beside = {"search": False, "controls": ()}
+    return {name: value for name, value in beside.items() if hasattr(panel, name)}
 
 
 def score_step(job: Job) -> Scores:

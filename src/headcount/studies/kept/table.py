@@ -35,6 +35,11 @@ def show(result: StudyResult[KeptSummary]) -> None:
         print(f"{entry['task']}, {entry['model']}, best: {words}; chosen on train.")
     for search in result.summary["searches"]:
         print(f"{search['task']}, {search['model']}: {search['words']}.")
+    for control in result.summary["controls"]:
+        of = f"{control['task']}, {control['model']}, {control['order']}, {control['control']}"
+        low, high = (number(control[end], ".2f") for end in ("explained_low", "explained_high"))
+        share = f"{number(control['explained'], '.2f')} of the effect ({low} to {high})"
+        print(f"{of}: {control['k']} {unit} explain {share}; 0 is nothing.")
     for ratio in result.summary["ratios"]:
         with_fill = f", {ratio['fill']} fill" * (len(fills) > 1)
         print(f"{ratio['task']}, {ratio['order']}{with_fill}: {ratio['words']}.")
@@ -72,12 +77,10 @@ def _numbers(entry: KeptEntry, with_range: bool) -> tuple[str, ...]:
 
 
 def _print_areas(entries: Sequence[KeptEntry], of_fill: str) -> None:
-    """MIB's areas, each from the order that it is meant for."""
-    wanted = {"CPR": "signed", "CMD": "absolute"}
+    """MIB's areas, which it takes of two orders."""
     found = []
-    for task, model in dict.fromkeys((entry["task"], entry["model"]) for entry in entries):
-        by_order = {e["order"]: e["areas"] for e in reversed(entries) if (e["task"], e["model"]) == (task, model)}
-        areas = [by_order.get(order, {}).get(kind) for kind, order in wanted.items()]
-        found.append((task, model, *("" if area is None else f"{area:.2f}" for area in areas)))
-    print(f"MIB's areas{of_fill}: CPR of the signed order (higher is better), CMD of the absolute order (0 is best):")
-    print_table(("task", "model", *wanted), found)
+    for entry in (entry for entry in entries if entry["areas"]):
+        areas = (entry["areas"].get(kind) for kind in ("CPR", "CMD"))
+        found.append((entry["task"], entry["model"], entry["order"], *(number(area, ".2f") for area in areas)))
+    print(f"MIB's areas{of_fill}: CPR (higher is better; MIB's order is signed), CMD (0 is best; MIB's is absolute):")
+    print_table(("task", "model", "order", "CPR", "CMD"), found)

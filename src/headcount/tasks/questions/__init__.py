@@ -10,6 +10,8 @@ from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 
 from ...core.errors import HeadcountError, did_you_mean, require_seed
+from ...core.plain import quoted
+from ...core.reading import local_path
 
 _LOW_LEVEL = ("retrieval", "knowledge-recall", "semantic-understanding", "syntactic-understanding")
 _HIGH_LEVEL = ("math-calculation", "inference", "logical-reasoning", "decision-making")
@@ -69,7 +71,7 @@ class QuestionSet:
         if name not in self.functions:
             where = f" The set {self.name} has too few questions of it." if name in FUNCTIONS else ""
             nearest = did_you_mean(name, self.functions)
-            raise HeadcountError(f"There is no function {function!r} to ask for.{where}{nearest}")
+            raise HeadcountError(f"There is no function {quoted(function)} to ask for.{where}{nearest}")
         return name
 
     def limited(self, n: int) -> "QuestionSet":
@@ -95,11 +97,12 @@ def questions(source: str | Path = BUILT_IN, *, seed: int = 0) -> QuestionSet:
         return built_in_questions(seed)
     if not str(source).endswith(".json"):
         raise HeadcountError(
-            f"There are no questions {str(source)!r}. Known: {BUILT_IN}; a file in the layout of CogQA ends in .json."
+            f"There are no questions {quoted(str(source))}. Known: {BUILT_IN}; a file in the layout of CogQA ends in"
+            " .json."
         )
     from .cogqa import read_cogqa
 
-    return read_cogqa(Path(source), seed=seed)
+    return read_cogqa(local_path(source), seed=seed)
 
 
 def function_name(label: str) -> str:

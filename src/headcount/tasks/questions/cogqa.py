@@ -10,7 +10,6 @@ record lacks is skipped and counted. Main questions stand in one split each: thr
 
 import json
 import random
-import reprlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import HeadcountError
+from ...core.plain import quoted
+from ...core.reading import json_words, lines_of, parse_json, read_text
 from . import FUNCTIONS, Question, QuestionSet, function_name
 
 LAYOUT = "records with 'question' and 'generated', as a JSON list or one a line"
@@ -57,7 +58,7 @@ def _sub_questions(main: str, parts: Sequence[Any], template: str, skipped: Coun
         if not label:
             skipped["no label"] += 1
         elif function_name(label) not in FUNCTIONS:
-            skipped[f"unknown label {label!r}"] += 1
+            skipped[f"unknown label {quoted(label, 40)}"] += 1
         else:
             so_far = ["Known so far:", *known] if known else []
             text = "\n".join([f"The larger question: {main}", *so_far, f"Answer this part of it: {asked}"])
@@ -92,22 +93,15 @@ def _require_enough(path: Path, usable: int, skipped: Counter[str]) -> None:
 
 
 def _read_records(path: Path) -> list[dict[str, Any]]:
-    try:
-        found = _json(path.read_text(encoding="utf-8-sig"), path)
-    except OSError as error:
-        raise HeadcountError(f"The questions {path} cannot be read: {error.strerror}. Check the path.") from error
-    except UnicodeDecodeError as error:
-        raise HeadcountError(
-            f"The questions {path} must be UTF-8 text, but byte {error.start} is none. Save the file as UTF-8."
-        ) from error
+    found = _json(read_text(path, "The questions"), path)
     if isinstance(found, dict) and "generated" in found:
         found = [found]
     if not isinstance(found, list):
-        raise HeadcountError(f"{path} must hold {LAYOUT}; this is {reprlib.repr(found)}. Is it the right file?")
+        raise HeadcountError(f"{path} must hold {LAYOUT}; this is {quoted(found)}. Is it the right file?")
     records = [entry[0] if isinstance(entry, list) and len(entry) == 1 else entry for entry in found]
     for number, record in enumerate(records, start=1):
         if not isinstance(record, dict):
-            raise HeadcountError(f"{path} must hold {LAYOUT}; record {number} is {reprlib.repr(record)}. Remove it.")
+            raise HeadcountError(f"{path} must hold {LAYOUT}; record {number} is {quoted(record)}. Remove it.")
     return records
 
 
@@ -115,12 +109,14 @@ def _json(text: str, path: Path, line: int | None = None) -> Any:
     """The text, or one line of it, as a JSON value; or the list of the values on its lines. Numbers stay as they are
     written; NaN, which stands for a missing value, is null."""
     try:
-        return json.loads(text, parse_int=str, parse_float=str, parse_constant=lambda _: None)
-    except json.JSONDecodeError as error:
-        if line is None and error.msg == "Extra data":  # behind a whole value: then there is one on each line
-            return [_json(each, path, number) for number, each in enumerate(text.split("\n"), 1) if each.strip()]
-        what = f"this is not JSON ({error.msg} at column {error.colno})"
-        raise HeadcountError(f"{path}, line {line or error.lineno}: {what}. The file must hold {LAYOUT}.") from error
+        return parse_json(text, parse_int=str, parse_float=str, parse_constant=lambda _: None)
+    except ValueError as error:
+        told = error if isinstance(error, json.JSONDecodeError) else None
+        if line is None and told and told.msg == "Extra data":  # behind a whole value: then there is one on each line
+            return [_json(each, path, number) for number, each in lines_of(text)]
+        where = line or (told and told.lineno)
+        place = f"{path}, line {where}" if where else str(path)
+        raise HeadcountError(f"{place}: {json_words(error)}. The file must hold {LAYOUT}.") from error
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,41 @@
+"""`headcount play`: the switchboard in the browser."""
+
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .app import app, load_model
+
+
+@app.command()
+def play(
+    model: Annotated[
+        str, typer.Argument(help="A named model (smollm2, tiny, …), a local folder, or a hub id.")
+    ] = "tiny",
+    results: Annotated[Path, typer.Option(help="Folder in which saved scores and roles are looked for.")] = Path(
+        "headcount-results"
+    ),
+    studies: Annotated[Path, typer.Option(help="Folder into which studies are saved.")] = Path("headcount-play"),
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for any that is free.")] = 0,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
+) -> None:
+    """Switch heads off by hand and watch what a model says, in the browser."""
+    from ..view import server  # says what is missing before a model is loaded
+    from ..view.play import serve_switchboard
+
+    loaded, address = load_model(model), server.Address.bound(port)
+
+    def ready() -> None:
+        print(f"The switchboard of {loaded.name}: {address.url}", flush=True)
+        print("Only this machine can open it, and only with this address. Ctrl-C ends it.", flush=True)
+        if open_page:
+            webbrowser.open(address.url)
+
+    try:
+        serve_switchboard(loaded, model, address, ready, results=results, studies=studies)
+    except KeyboardInterrupt:
+        print("headcount: stopped.", file=sys.stderr)
+        raise typer.Exit(130) from None

@@ -1,0 +1,93 @@
+"""A config as it is written, looked at before anything is built from it: a billion layers are refused at once, and not
+when the memory is full."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
+
+from ..core.errors import HeadcountError
+from ..core.plain import quoted
+from ..core.provenance import Facts
+
+MOST_LAYERS = 2_000
+"""Building so many takes some seconds; the deepest models have a tenth."""
+MOST = 10**9  # of any other count
+COUNTS = {
+    "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
+    "heads": ("num_attention_heads", "n_head", "num_heads", "n_heads"),
+    "key-value heads": ("num_key_value_heads", "num_kv_heads"),
+    "numbers a head": ("head_dim",),
+    "numbers a token": ("hidden_size", "n_embd", "d_model"),
+    "tokens": ("vocab_size",),
+    "positions": ("max_position_embeddings", "n_positions", "n_ctx"),
+    "numbers an MLP": ("intermediate_size", "n_inner", "ffn_dim"),
+}
+WEIGHT_FILES = (".safetensors", ".bin", ".pt")
+BYTES_A_NUMBER, PACKED_BYTES_A_NUMBER = 1.0, 0.25
+"""The least that a weight takes in a file, plain and quantised."""
+SPARE = 2**20
+"""Weights that a model may have beyond what its files could hold: those that are tied, or made from nothing."""
+
+
+def written_config(source: str | Path, options: Facts) -> Facts:
+    """The config of a folder or hub id as it is written; counts that no model has are refused."""
+    raw: Facts = PretrainedConfig.get_config_dict(source, **options)[0]
+    for part in _parts(raw):
+        for words, names in COUNTS.items():
+            most = MOST_LAYERS if words == "layers" else MOST
+            for name in names:
+                if not _is_count(part.get(name), most):
+                    raise HeadcountError(
+                        f"The config of {source} says {name} = {quoted(part[name])}, and a model has from 1 to"
+                        f" {most:,} {words}. Mend it, or fetch it again."
+                    )
+    return raw
+
+
+def check_config(source: str | Path, options: Facts) -> None:
+    """Refuse counts that no model has, and a model that its own weight files could not fill."""
+    raw, folder = written_config(source, options), Path(source)
+    if not folder.is_dir():
+        return
+    held = sum(path.stat().st_size for path in folder.iterdir() if path.suffix in WEIGHT_FILES and path.is_file())
+    room = (held + SPARE) / (PACKED_BYTES_A_NUMBER if raw.get("quantization_config") else BYTES_A_NUMBER)
+    if not held or _about(raw) <= room:  # which saves building it
+        return
+    numbers = count_weights(AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
+    if numbers > room:
+        raise HeadcountError(
+            f"The config of {source} describes a model of {numbers:,} weights, and its weight files have"
+            f" {held:,} bytes: they belong to another config, or are cut off."
+        )
+
+
+def count_weights(config: PretrainedConfig) -> int:
+    """How many numbers a model has, counted without memory for them."""
+    with torch.device("meta"):
+        empty = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    return sum(parameter.numel() for parameter in empty.parameters())
+
+
+def _about(raw: Facts) -> float:
+    """How many weights a dense model of this config has, rather too many; infinite where it says too little."""
+    found = {words: next((raw[name] for name in names if raw.get(name)), None) for words, names in COUNTS.items()}
+    counts = {words: count if type(count) is int else 0 for words, count in found.items()}
+    layers, width, tokens = (counts[words] for words in ("layers", "numbers a token", "tokens"))
+    if not (layers and width and tokens):
+        return float("inf")
+    inner = max(counts["numbers an MLP"], 4 * width, counts["heads"] * counts["numbers a head"])
+    return float((2 * tokens + counts["positions"]) * width + 7 * layers * width * inner)
+
+
+def _parts(raw: Facts) -> Iterator[Facts]:
+    """The config, and those of its parts, such as the language model of a model of images and text."""
+    yield raw
+    yield from (part for part in raw.values() if isinstance(part, dict))
+
+
+def _is_count(value: Any, most: int) -> bool:
+    """What is not said is left to the family; what a family says layer by layer (OpenELM's heads) is a list."""
+    return value is None or isinstance(value, list) or (type(value) is int and 1 <= value <= most)

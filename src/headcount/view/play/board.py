@@ -1,0 +1,232 @@
+"""The switchboard's engine: what a model says with some of its heads cut, beside what it says whole.
+
+A prompt is read once by the whole model. A cut then runs from its first layer on, and behind a long stretch of tokens
+that it cannot reach from its first token on. The numbers are those of `headcount.cut`, bit for bit; where tokens are
+skipped, to the rounding of the model's precision, because sums are then taken in another order.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from typing_extensions import TypedDict
+
+from ...edit import Filling, cut_heads, head_values, mean_head_values
+from ...edit.cut import keep_mask
+from ...edit.resume import Reading, last_of, resumed
+from ...models import Model
+from ...tasks import task as make_task
+from .state import Asked, shown
+
+TOP = 10
+"""Tokens that are shown of each side."""
+WORTH_SKIPPING = 32
+"""Tokens that a cut cannot reach are skipped where they are at least so many. Fewer cost a CPU next to nothing, and
+without skipping the answer is that of `headcount.cut` to the last bit."""
+REFERENCE_N = 64
+"""Prompts of a task, half of which a mean is taken over."""
+KEPT_BYTES = 2**29
+"""Readings, fills and patterns are kept up to this size; the oldest go first."""
+T = TypeVar("T")
+
+
+class Token(TypedDict):
+    id: int
+    text: str
+
+
+class TokenRow(Token):
+    """A next token on both sides."""
+
+    whole: float  # probability
+    cut: float
+    whole_logit: float
+    cut_logit: float
+    side: str  # answer, wrong, or empty
+
+
+class Answer(TypedDict):
+    """What the page shows for a state."""
+
+    tokens: list[Token]  # of the prompt
+    other: list[Token]  # of the counterfactual prompt
+    rows: list[TokenRow]  # the most probable next tokens of both sides, and the answers
+    metric: str | None  # logit_diff with right and wrong answers, log_prob with right ones alone
+    whole: float | None  # the metric
+    cut: float | None
+    none: float | None  # with every head cut
+    explained: float | None  # (cut - none) / (whole - none)
+    kl: float  # KL(whole || cut), in nats
+    heads: int  # that are cut
+    skipped_layers: int  # that were not run again
+    skipped_tokens: int
+
+
+@dataclass(frozen=True)
+class CutRun:
+    logits: Tensor  # [vocabulary]
+    skipped_layers: int = 0
+    skipped_tokens: int = 0
+
+
+class Kept:
+    """Results by what they depend on, the oldest forgotten when they take too much room."""
+
+    def __init__(self, most: int = KEPT_BYTES) -> None:
+        self._most, self._held = most, 0
+        self._found: OrderedDict[tuple[object, ...], tuple[Any, int]] = OrderedDict()
+
+    def __contains__(self, key: tuple[object, ...]) -> bool:
+        return key in self._found
+
+    def get(self, key: tuple[object, ...], make: Callable[[], T], size: Callable[[T], int]) -> T:
+        if key in self._found:
+            self._found.move_to_end(key)
+            found: T = self._found[key][0]
+            return found
+        made = make()
+        taken = size(made)
+        self._found[key] = made, taken
+        self._held += taken
+        while self._held > self._most and len(self._found) > 1:
+            self._held -= self._found.popitem(last=False)[1][1]
+        return made
+
+
+class Switchboard:
+    """One model and what has been asked of it. Not for several threads at once."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.kept = model, Kept()
+
+    @contextmanager
+    def stoppable(self, check: Callable[[], None]) -> Iterator[None]:
+        """Call `check` before every layer that runs inside the block; it raises where the work is no longer wanted."""
+        with ExitStack() as stack:
+            for layer in self.model.anatomy.layers:
+                stack.enter_context(layer.register_forward_pre_hook(lambda *_: check()))
+            yield
+
+    def tensor(self, ids: tuple[int, ...]) -> Tensor:
+        return torch.tensor([ids], device=self.model.device)
+
+    def reading(self, ids: tuple[int, ...]) -> Reading:
+        """How the whole model reads a prompt."""
+        return self.kept.get(("reading", ids), lambda: Reading.of(self.model, self.tensor(ids)), lambda r: r.bytes)
+
+    def filling(self, asked: Asked) -> Filling:
+        """What removed heads carry, as `headcount.cut` makes it."""
+        return self.kept.get(("filling", *asked.filling_key), lambda: self._filled(asked), _filling_bytes)
+
+    def _filled(self, asked: Asked) -> Filling:
+        if asked.fill.kind == "counterfactual":
+            return Filling(head_values(self.model, self.tensor(asked.other)))
+        if asked.fill.kind == "mean-global":
+            reference = make_task(asked.reference, self.model, n=REFERENCE_N).train
+            longest = max(len(example.ids) for example in reference)
+            return Filling(mean_head_values(self.model, reference, longest, "clean", by_position=False))
+        return Filling(scale=asked.fill.scale)
+
+    def cutting(self, asked: Asked) -> AbstractContextManager[None]:
+        """The cut, for runs of the whole prompt."""
+        return cut_heads(self.model, keep_mask(self.model, asked.heads)[None], self.filling(asked), asked.positions)
+
+    def run(self, asked: Asked) -> CutRun:
+        """The next token's logits with the heads cut."""
+        return self.kept.get(("run", *asked.cut_key), lambda: self._run(asked), _run_bytes)
+
+    @torch.no_grad()
+    def _run(self, asked: Asked) -> CutRun:
+        reading = self.reading(asked.ids)
+        if not asked.heads:
+            return CutRun(reading.logits[0], self.model.n_layers, len(asked.ids))
+        start = asked.first_position if asked.first_position >= WORTH_SKIPPING else 0
+        prefix = self._prefix(asked.ids[:start]) if start else None
+        past = None if prefix is None else self.model.repeated_prefix(prefix, 1)
+        keep, filling = keep_mask(self.model, asked.heads)[None], self.filling(asked).from_position(start)
+        ids = reading.ids[:, start:]
+        with (
+            resumed(self.model, reading, asked.first_layer, start),
+            cut_heads(self.model, keep, filling, asked.positions),
+        ):
+            logits = self.model.last_logits(ids, last_of(ids), past)[0]
+        return CutRun(logits, asked.first_layer, start)
+
+    def _prefix(self, ids: tuple[int, ...]) -> Any:
+        size = 2 * self.model.head_count * self.model.anatomy.head_size * len(ids) * self.model.hf.dtype.itemsize
+        return self.kept.get(("prefix", ids), lambda: self.model.read_prefix(self.tensor(ids)), lambda _: size)
+
+    def _none(self, asked: Asked) -> float | None:
+        """The metric with every head cut."""
+        everything = [(layer, head) for layer in range(self.model.n_layers) for head in range(self.model.n_heads)]
+        return metric_of(self.run(asked.without(everything)).logits, asked)[1]
+
+    def answer(self, asked: Asked) -> Answer:
+        """What the page shows."""
+        whole, run = self.reading(asked.ids).logits[0], self.run(asked)
+        sides = [logits.double() for logits in (whole, run.logits)]
+        shares = [logits.softmax(-1) for logits in sides]
+        logs = [logits.log_softmax(-1) for logits in sides]
+        tops = [share.topk(min(TOP, len(share))).indices.tolist() for share in shares]
+        listed = dict.fromkeys([*asked.answers[:TOP], *asked.wrongs[:TOP], *tops[0], *tops[1]])
+        rows = [self._row(asked, token, shares, sides) for token in listed]
+        metric, before = metric_of(whole, asked)
+        after, none = metric_of(run.logits, asked)[1], self._none(asked) if metric else None
+        return {
+            "tokens": self.tokens(asked.ids),
+            "other": self.tokens(asked.other),
+            "rows": sorted(rows, key=lambda row: -max(row["whole"], row["cut"])),
+            "metric": metric,
+            "whole": before,
+            "cut": after,
+            "none": none,
+            "explained": _explained(before, after, none),
+            "kl": float((shares[0] * (logs[0] - logs[1])).sum().clamp(min=0)),
+            "heads": len(asked.heads),
+            "skipped_layers": run.skipped_layers,
+            "skipped_tokens": run.skipped_tokens,
+        }
+
+    def _row(self, asked: Asked, token: int, shares: list[Tensor], logits: list[Tensor]) -> TokenRow:
+        return {
+            "id": token,
+            "text": shown(self.model, token),
+            "whole": float(shares[0][token]),
+            "cut": float(shares[1][token]),
+            "whole_logit": float(logits[0][token]),
+            "cut_logit": float(logits[1][token]),
+            "side": "answer" if token in asked.answers else "wrong" if token in asked.wrongs else "",
+        }
+
+    def tokens(self, ids: tuple[int, ...]) -> list[Token]:
+        return [{"id": token, "text": shown(self.model, token)} for token in ids]
+
+
+def metric_of(logits: Tensor, asked: Asked) -> tuple[str | None, float | None]:
+    """As `meters.metrics` has them: the best right logit against the best wrong one, or the log of the probability of
+    the right tokens together."""
+    if not asked.answers:
+        return None, None
+    logits, answers = logits.double(), list(asked.answers)
+    if asked.wrongs:
+        return "logit_diff", float(logits[answers].max() - logits[list(asked.wrongs)].max())
+    return "log_prob", float(logits.log_softmax(-1)[answers].logsumexp(-1))
+
+
+def _explained(whole: float | None, cut: float | None, none: float | None) -> float | None:
+    """None where cutting every head changes nothing."""
+    if whole is None or cut is None or none is None or abs(whole - none) < 1e-9:
+        return None
+    return (cut - none) / (whole - none)
+
+
+def _filling_bytes(filling: Filling) -> int:
+    return sum(value.numel() * value.element_size() for value in filling.values or ())
+
+
+def _run_bytes(run: CutRun) -> int:
+    return run.logits.numel() * run.logits.element_size()
