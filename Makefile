@@ -7,9 +7,9 @@ BENCH ?= .venv-bench
 
 .PHONY: demo test lint bench rankings tiny page clean
 
-demo: $(READY)  ## a real model, four tasks, one figure
+demo: $(READY)  ## a real model, four tasks, one figure and its report; OPEN=1 opens it in the browser
 	$(BIN)/headcount pull smollm2
-	$(BIN)/headcount run heads-kept --quick
+	$(BIN)/headcount run heads-kept --quick $(if $(OPEN),--open)
 
 test: $(VENV)/.ready-for-tests
 	$(BIN)/python -m pytest

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Some CPUs die with an illegal instruction in oneDNN's bfloat16 products unless it leaves their newest ones alone.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+"""The browser that pages are tried in."""
 GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"
 PLANTED = Path(__file__).parent / "golden" / "planted"
 """A three-layer GPT-2 in which two heads copy, one works against them, and the others write nothing."""
@@ -22,6 +25,21 @@ PLANTED = Path(__file__).parent / "golden" / "planted"
 def pytest_collection_modifyitems(items):
     """Real weights first, by one worker, while the other does the rest and then steals from it."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What was left out is said, in one line."""
+    if CHROMIUM is None:
+        terminalreporter.write_line("No Chromium was found, so the pages were not tried in a browser.")
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Its path. Where there is none, what needs it is left out, unless HEADCOUNT_NEEDS_BROWSER is set."""
+    if CHROMIUM is None and not os.environ.get("HEADCOUNT_NEEDS_BROWSER"):
+        pytest.skip("no Chromium")
+    assert CHROMIUM is not None, "No Chromium was found, and HEADCOUNT_NEEDS_BROWSER asks for one."
+    return CHROMIUM
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,6 +4,7 @@ like any other."""
 import importlib
 import multiprocessing
 import os
+import resource
 import sys
 import tempfile
 from pathlib import Path
@@ -11,11 +12,12 @@ from pathlib import Path
 FORKED = multiprocessing.get_context("fork")
 
 
-def start(*arguments, cache, said=os.devnull):
-    """Begin `headcount …` with a cache folder of its own; what it says goes to a file. Gives the process."""
+def start(*arguments, cache, said=os.devnull, errors=None, limits=None, first=None):
+    """Begin `headcount …` with a cache folder of its own; what it says goes to a file, or to two. `first` is called in
+    the process before all else. Gives the process."""
     _import_heavy_libraries()
-    words = ["headcount", *map(str, arguments)]
-    process = FORKED.Process(target=_main, args=(words, {"HEADCOUNT_CACHE": str(cache)}, said, said))
+    words, told = ["headcount", *map(str, arguments)], (said, errors or said)
+    process = FORKED.Process(target=_main, args=(words, {"HEADCOUNT_CACHE": str(cache)}, told, limits or {}, first))
     process.start()
     return process
 
@@ -31,9 +33,9 @@ def run(code, *arguments, sites, folder, settings):
     prints."""
     _import_heavy_libraries()
     with tempfile.TemporaryDirectory() as scratch:
-        out, err = Path(scratch, "out"), Path(scratch, "err")
+        told = out, err = Path(scratch, "out"), Path(scratch, "err")
         words = ["-c", *map(str, arguments)]
-        process = FORKED.Process(target=_afresh, args=(code, words, list(map(str, sites)), folder, settings, out, err))
+        process = FORKED.Process(target=_afresh, args=(code, words, list(map(str, sites)), folder, settings, told))
         process.start()
         assert ended(process) == 0, err.read_text()
         return out.read_text()
@@ -46,8 +48,12 @@ def _import_heavy_libraries():
         importlib.import_module(name)
 
 
-def _main(words, settings, out, err):
-    _settle(words, settings, out, err)
+def _main(words, settings, told, limits, first):
+    _settle(words, settings, told)
+    for limit, ends in limits.items():
+        resource.setrlimit(limit, ends)
+    if first is not None:
+        first()
     from headcount.cli import main
 
     try:
@@ -57,8 +63,8 @@ def _main(words, settings, out, err):
         sys.stderr.flush()
 
 
-def _afresh(code, words, sites, folder, settings, out, err):
-    _settle(words, settings, out, err)
+def _afresh(code, words, sites, folder, settings, told):
+    _settle(words, settings, told)
     os.chdir(folder)
     sys.path[:0] = sites
     for name in [name for name in sys.modules if name.partition(".")[0] == "headcount"]:
@@ -71,11 +77,11 @@ def _afresh(code, words, sites, folder, settings, out, err):
         sys.stderr.flush()
 
 
-def _settle(words, settings, out, err):
-    """What the child is told, and where its output goes."""
+def _settle(words, settings, told):
+    """What the child is told, and where what it says goes."""
     os.environ.update(settings)
-    for number, place in ((1, out), (2, err)):
-        file = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.dup2(file, number)
+    for number, place in enumerate(told, start=1):
+        with open(place, "a") as file:
+            os.dup2(file.fileno(), number)
     sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
     sys.argv = words

@@ -12,7 +12,7 @@ from torch import nn
 from transformers.activations import ACT2CLS
 
 from headcount.models.attention import attending_by
-from headcount.models.stand_in import stand_in
+from headcount.models.changes import stand_in
 
 ACTIVATIONS = tuple(entry[0] if isinstance(entry, tuple) else entry for entry in ACT2CLS.values())
 

@@ -29,6 +29,21 @@ def make_tokenizer(style: str, bos: bool = False) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="</s>")
 
 
+WORDS = "the a went to park gave ball and saw year from When Mary John Anna Tom".split()
+
+
+@cache
+def word_tokenizer(bos: bool = False) -> PreTrainedTokenizerFast:
+    """A token a word, few enough for the tiny models of every family (64 tokens)."""
+    named = ["<s>", "</s>", "<pad>", "<unk>", *WORDS]
+    vocabulary = {word: place for place, word in enumerate([*named, *(f"w{i}" for i in range(64 - len(named)))])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    if bos:
+        tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>")
+
+
 def _text() -> list[str]:
     words = [*ioi.NAMES, *ioi.PLACES, *ioi.THINGS, *docstring.ARGUMENTS, *greater_than.NOUNS]
     lines = [f"We saw {word}, {word} and {word}" for word in words for _ in range(3)]

@@ -5,6 +5,8 @@ from .edit import Filling as Filling
 from .edit import cut as cut
 from .meters.answers import Answers as Answers
 from .meters.answers import ask as ask
+from .meters.attention_patterns import AttentionPattern as AttentionPattern
+from .meters.attention_patterns import attention as attention
 from .meters.circuits import CircuitMeter as CircuitMeter
 from .meters.forecast import forecast as forecast
 from .meters.generation import Cuts as Cuts
@@ -21,6 +23,8 @@ from .models.backward_rules import backward_rules as backward_rules
 from .rank.circuit import Circuit as Circuit
 from .rank.comparison import compare_scores as compare_scores
 from .rank.ensemble import mean_scores as mean_scores
+from .rank.explanation import Explanation as Explanation
+from .rank.explanation import explain as explain
 from .rank.fit import QUICK as QUICK
 from .rank.fit import Fit as Fit
 from .rank.fit import Learning as Learning
@@ -47,6 +51,8 @@ from .sparse.run import sparsify as sparsify
 from .studies import Panel as Panel
 from .studies import StudyKind as StudyKind
 from .studies import register_study as register_study
+from .studies.opening import Run as Run
+from .studies.opening import open as open
 from .studies.plot import plot as plot
 from .studies.runner import StudyResult as StudyResult
 from .studies.runner import run as run
@@ -55,6 +61,10 @@ from .sweeps.curve import Curve as Curve
 from .sweeps.masking import MaskedAnswers as MaskedAnswers
 from .sweeps.masking import mask_answers as mask_answers
 from .sweeps.masking import masked_curve as masked_curve
+from .sweeps.measure import Measured as Measured
+from .sweeps.measure import measure as measure
+from .sweeps.overlap import Overlap as Overlap
+from .sweeps.overlap import overlap as overlap
 from .sweeps.ratio import Ratio as Ratio
 from .sweeps.ratio import compare as compare
 from .sweeps.repeats import Repeats as Repeats

@@ -98,12 +98,13 @@ def test_run_prints_a_table_and_the_figure(headcount, folder, tmp_path):
     code, out, _ = headcount(*arguments)
     assert code == 0
     assert "ioi, tiny-llama, best: " in out
-    assert "logit_diff" in out
     assert "over prompts, names and rankings (3 repeats" in out
-    assert all(column in out for column in ("needed", "interval", "range", "reached", "stays", "confirmed"))
+    assert all(column in out for column in ("needed", "interval", "range", "reached", "stays", "accuracy"))
+    assert "tiny-llama needs" in out
+    assert "As many by chance explain" in out
     assert str(tmp_path / "out" / "figure.png") in out.replace("\n", "")
-    assert "Steps: 7 computed, 0 from the cache" in out
-    assert "Steps: 0 computed, 7 from the cache" in headcount(*arguments)[1]
+    assert "Steps: 8 computed, 0 from the cache" in out
+    assert "Steps: 0 computed, 8 from the cache" in headcount(*arguments)[1]
 
 
 def bad(headcount, *arguments):
@@ -272,7 +273,7 @@ def test_a_study_of_edges_prints_areas_and_its_forecast(headcount, folder, tmp_p
     assert code == 0, err
     assert "forecast beyond the model" in err
     assert "CPR (higher is better; MIB's order is signed)" in out
-    assert "no edges to all" in out
+    assert "edges for 90 % of the effect" in out
 
 
 def test_scores_are_saved_and_compared(headcount, folder, tmp_path):

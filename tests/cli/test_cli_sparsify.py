@@ -28,7 +28,7 @@ def test_it_trains_evaluates_and_says_where_the_model_is(headcount, folder, text
     assert "step 3 of 6: loss" in progress
     assert {path.name for path in out.iterdir()} == {
         "README.md", "adapter_config.json", "adapter_model.safetensors", "gates.safetensors", "sparse.json",
-        "training.csv", "training.png",
+        "training.csv", "training.png", "report.html", "report.json",
     }  # fmt: skip
     assert json.loads((out / "sparse.json").read_text())["made"]["recipe"]["steps"] == 6
     code, said, _ = headcount("check", out)

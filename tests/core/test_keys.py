@@ -21,7 +21,7 @@ from headcount.studies.study import read_study
 from tokenizers_for_tests import make_tokenizer
 
 SMALL = {"n": 8, "points": 3, "draws": 2, "orders": ["absolute"], "method": "one-pass"}
-STEPS = 2  # scores, and one sweep
+STEPS = 3  # scores, one sweep, and the prompts for the report
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_the_same_model_under_another_name_finds_everything(folder, run, tmp_pat
 
 def test_what_is_only_measured_otherwise_keeps_the_scores(folder, run):
     assert counts(run(folder)) == (STEPS, 0)
-    assert counts(run(folder, overrides={**SMALL, "points": 5})) == (1, 1)
+    assert counts(run(folder, overrides={**SMALL, "points": 5})) == (1, STEPS - 1)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -171,7 +171,12 @@ def test_a_method_of_ones_own_is_computed_anew_when_its_source_changes(folder, r
         first, same, other, back = (run_with(sign) for sign in ("+", "+", "-", "+"))
     finally:
         sys.modules.pop(source.stem, None)
-    assert [counts(result) for result in (first, same, other, back)] == [(STEPS, 0), (0, STEPS), (STEPS, 0), (0, STEPS)]
+    assert [counts(result) for result in (first, same, other, back)] == [
+        (STEPS, 0),
+        (0, STEPS),
+        (STEPS - 1, 1),
+        (0, STEPS),
+    ]
     assert first.curves[0].ranking == other.curves[0].ranking[::-1]
     assert back.curves[0].ranking == first.curves[0].ranking
 
@@ -198,7 +203,7 @@ def test_without_the_cache_everything_is_computed_and_nothing_is_kept(folder, ru
     assert {path: path.stat().st_mtime_ns for path in own_cache.rglob("*")} == written
 
 
-LABELS = ("plain · ioi · attribution-ig", "plain · ioi · absolute")
+LABELS = ("plain · ioi · attribution-ig", "plain · ioi · absolute", "plain · ioi · prompts")
 
 
 def test_the_cache_is_listed_sized_and_cleaned(folder, run, headcount, own_cache):
@@ -225,7 +230,7 @@ def test_the_cache_is_listed_sized_and_cleaned(folder, run, headcount, own_cache
 
 def test_a_key_shows_all_that_its_step_depends_on(folder, run, headcount):
     run(folder)
-    scoring, sweep = sorted(Store().entries(), key=lambda entry: LABELS.index(entry.label))
+    scoring, sweep, _ = sorted(Store().entries(), key=lambda entry: LABELS.index(entry.label))
     code, shown, _ = headcount("cache", "show", scoring.key[:12])
     assert code == 0
     facts = json.loads(shown)

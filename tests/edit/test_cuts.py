@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import headcount as hc
-from families import FAMILIES, pairs, prompts, tiny
+from families import FAMILIES, pairs, prompts, random_task, tiny
 from headcount.edit import (
     Fill,
     Filler,
@@ -289,3 +289,31 @@ def test_a_cut_of_the_users_own_says_what_it_needs():
             pass
     with pytest.raises(hc.HeadcountError, match="no positions 'first'"), hc.cut(model, [(0, 0)], positions="first"):
         pass
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_mean_fill_of_a_cut_is_that_of_a_measurement(family):
+    model, task = tiny(family), random_task()
+    heads = ["a0.h1", "a1.h2", "a2.h0"]
+    measured = hc.measure(model, task, heads, "mean").values("logit_diff")
+    for example, wanted in zip(task.test, measured, strict=True):
+        with hc.cut(model, heads, "mean", reference=task.train), torch.no_grad():
+            logits = model.logits(torch.tensor([example.clean]))[0, -1]
+        assert float(logits[example.answers[0]] - logits[example.wrongs[0]]) == pytest.approx(wanted, abs=1e-4)
+
+
+@torch.no_grad()
+def test_mean_fill_knows_its_positions_behind_a_cache_and_behind_padding():
+    model, task = tiny("llama-gqa", torch.float64), random_task()
+    ids = torch.tensor([task.test[0].clean])
+    with hc.cut(model, ["a1.h0", "a2.h3"], "mean", reference=task.train):
+        whole = model.logits(ids)
+        past = model.hf(input_ids=ids[:, :6], use_cache=True).past_key_values
+        behind = model.hf(input_ids=ids[:, 6:], past_key_values=past).logits
+        padded = torch.cat([torch.full((1, 3), 2), ids], dim=1)
+        mask = (torch.arange(padded.shape[1]) >= 3).long()[None]
+        places = (mask.cumsum(1) - 1).clamp(min=0)
+        shifted = model.hf(input_ids=padded, attention_mask=mask, position_ids=places).logits[:, 3:]
+    assert torch.allclose(whole[:, 6:], behind, atol=1e-10)
+    assert torch.allclose(whole, shifted, atol=1e-10)
+    assert not model.hf._forward_pre_hooks

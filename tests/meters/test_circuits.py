@@ -11,7 +11,7 @@ import torch
 import headcount as hc
 from families import FAMILIES, random_task, tiny
 from headcount.meters import CircuitMeter
-from headcount.models.stand_in import stand_in
+from headcount.models.changes import stand_in
 from headcount.models.wiring import find_wiring
 from one_reader import metric_with_one_reader_moved, run, some_edges
 

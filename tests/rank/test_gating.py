@@ -1,6 +1,7 @@
 """Causal head gating: planted roles are found, gradients are exact, a fit can be killed, a wrong loss is named."""
 
 import json
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -8,11 +9,12 @@ import pytest
 import torch
 
 import headcount as hc
+from campaigns.damage import TO_FILES
 from conftest import PLANTED
 from families import FAMILIES, prompts, random_task, tiny
 from headcount.edit import Filler, Filling, cut_heads
 from headcount.rank import descent
-from headcount.rank.checkpoint import Checkpoint
+from headcount.rank.checkpoint import Checkpoint, FitState
 from headcount.rank.fit import Fit
 from headcount.rank.gate_fit import Fitter, Objective, Stage, minibatch
 from headcount.rank.method import Request
@@ -267,10 +269,19 @@ def test_the_checkpoint_of_another_fit_is_not_gone_on_from(planted, planted_task
     assert np.array_equal(other.plus, hc.fit_roles(planted, planted_task, SHORT, seed=5).plus)
 
 
-def test_a_damaged_checkpoint_counts_as_none(tmp_path):
-    file = tmp_path / "fit.safetensors"
-    file.write_bytes(b"broken")
-    assert Checkpoint.at(file, "key").stages == {}
+def test_a_damaged_checkpoint_is_said_and_counts_as_none(tmp_path, capsys):
+    file = tmp_path / "fits" / "fit.safetensors"
+    Checkpoint.at(file, "key").save("free", FitState.fresh(torch.zeros(2, 3, 4), 6))
+    whole, rng = file.read_bytes(), random.Random(0)
+    assert list(Checkpoint.at(file, "key").stages) == ["free"]
+    assert not capsys.readouterr().err
+    for hurt in TO_FILES * 5:
+        hurt(file.parent, rng)
+        assert Checkpoint.at(file, "key").stages == {}
+        told = " ".join(capsys.readouterr().err.split())
+        assert "is damaged" in told
+        assert told.endswith("The fit begins anew.")
+        file.write_bytes(whole)
 
 
 def test_a_loss_that_is_not_a_number_names_its_example_and_keeps_the_last_good_gates(planted_task, tmp_path):

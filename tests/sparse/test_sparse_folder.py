@@ -10,9 +10,9 @@ import torch
 from transformers import AutoModelForCausalLM
 
 import headcount as hc
+from headcount.edit.attention import eager_attention
 from headcount.models.gated_folder import SparseFacts
 from headcount.models.gates import drawn, gates_of
-from headcount.rank.patterns import eager_attention
 from short_runs import changed, run
 
 RECIPE = changed(start=-3.5, steps=8)

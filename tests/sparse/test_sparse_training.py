@@ -2,12 +2,16 @@
 
 import json
 import math
+import os
+import random
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 import headcount as hc
+from campaigns.damage import cut_off, flip_a_bit, overwrite_some_bytes
 from headcount.models.gates import gates_of
 from headcount.sparse import training
 from headcount.sparse.objective import DAMPING, Bound, Losses, bounds_of, regulariser
@@ -147,6 +151,45 @@ class TestLoop:
         for name in (weights, "gates.safetensors", "training.csv"):
             assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
         assert not (tmp_path / "parts" / "checkpoint.safetensors").exists()
+
+    def test_a_damaged_checkpoint_is_said_and_a_kill_in_the_last_write_ends_well_too(
+        self, folder, text, tmp_path, monkeypatch, capsys
+    ):
+        whole, parts = tmp_path / "whole", tmp_path / "parts"
+        recipe = changed(steps=3, checkpoint_every=25)
+        run(folder, text, whole, recipe)
+        replace, moved = os.replace, []
+
+        def killed(source, target):
+            """Before the third file of the result is put in its place."""
+            if Path(source).parent.name.startswith(".unfinished") and Path(target).parent == parts:
+                moved.append(Path(target).name)
+                if len(moved) == 3:
+                    raise KeyboardInterrupt
+            replace(source, target)
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(os, "replace", killed)
+            run(folder, text, parts, recipe)
+        assert moved[0] == "sparse.json"
+        with pytest.raises(hc.HeadcountError, match="was stopped; the same command ends it"):
+            hc.load(parts)
+
+        rng, checkpoint = random.Random(0), parts / "checkpoint.safetensors"
+        good = checkpoint.read_bytes()
+        for hurt in (flip_a_bit, cut_off, overwrite_some_bytes) * 5:
+            alone = tmp_path / "alone"
+            alone.mkdir(exist_ok=True)
+            (alone / checkpoint.name).write_bytes(good)
+            hurt(alone, rng)
+            empty = training.Training({}, None, [], [])
+            assert empty.restore(alone, "key") == 0
+            assert "is damaged" in " ".join(capsys.readouterr().err.split())
+        checkpoint.write_bytes((alone / checkpoint.name).read_bytes())
+        run(folder, text, parts, recipe)
+        assert "Training begins anew" in " ".join(capsys.readouterr().err.split())
+        same = {path.name: path.read_bytes() for path in whole.iterdir()}
+        assert {path.name: path.read_bytes() for path in parts.iterdir()} == same
 
     def test_another_run_does_not_go_on_from_this_ones_checkpoint(self, folder, text, tmp_path, monkeypatch):
         monkeypatch.setattr(training, "schedule", lambda step, recipe: 1.0 if step < 3 else 1 / 0)

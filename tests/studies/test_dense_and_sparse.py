@@ -21,7 +21,7 @@ def test_attention_edges_are_a_study(folder, own_cache, tmp_path):
     assert not (tmp_path / "scores").exists()
     assert (tmp_path / "figure.png").stat().st_size > 10_000
     again = hc.run("attention-edges-kept", models=[folder], tasks=["ioi"], out=tmp_path, overrides=SMALL, quiet=True)
-    assert (again.computed, again.cached) == (0, 2)
+    assert (again.computed, again.cached) == (0, 3)
 
 
 @pytest.mark.parametrize(

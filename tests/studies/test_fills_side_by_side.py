@@ -35,9 +35,9 @@ def test_panels_may_have_fills_of_their_own(tmp_path):
     path = tmp_path / "my.toml"
     path.write_text('[[panel]]\ntask = "ioi"\nfill = ["zero", "mean"]\n[[panel]]\ntask = "docstring"\n')
     found = [(panel.task, panel.fill) for panel in read_study(path).panels]
-    assert found == [("ioi", "zero"), ("docstring", "counterfactual"), ("ioi", "mean")]
+    assert found == [("ioi", "zero"), ("docstring", ""), ("ioi", "mean")]
     one_pass = read_study(path, overrides=PASS).panels
-    assert [panel.method for panel in one_pass] == ["attribution", "attribution-ig", "attribution"]
+    assert [panel.method for panel in one_pass] == ["attribution", "one-pass", "attribution"]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_heads_with_three_fills(folder, own_cache, tmp_path, capsys):
             rows = list(csv.DictReader(file))
         assert list(dict.fromkeys(row["fill"] for row in rows)) == FILLS, name
     alone = run("heads-kept", folder, tmp_path / "alone", "zero")
-    assert (alone.computed, alone.cached) == (0, 2)
+    assert (alone.computed, alone.cached) == (0, 3)
     assert [path.name for path in (tmp_path / "alone" / "scores").iterdir()] == [f"ioi-{model}-attribution"]
     written = tomllib.loads((tmp_path / "out" / "study.toml").read_text())
     assert [panel["fill"] for panel in written["panel"]] == FILLS
@@ -84,7 +84,7 @@ def test_heads_with_three_fills(folder, own_cache, tmp_path, capsys):
 
 def test_edges_with_two_fills_share_their_scores_and_have_a_circuit_each(folder, own_cache, tmp_path):
     result = run("edges-kept", folder, tmp_path, ["counterfactual", "zero"], readers="components")
-    assert result.computed == 3  # the scores, and two sweeps
+    assert result.computed == 4  # the scores, two sweeps, and the prompts for the report
     places = sorted(path.name for path in (tmp_path / "edges").iterdir())
     model = result.curves[0].model
     assert places == [f"ioi-{model}-counterfactual", f"ioi-{model}-zero"]
@@ -109,7 +109,8 @@ def test_the_command_takes_fills_one_by_one(headcount, folder, tmp_path):
     code, out, err = headcount(*asked, "--fill", "zero", "--fill", "mean")
     assert code == 0, err
     steps = [line for line in out.splitlines() if " · ioi · " in line]
-    assert [words in line for words, line in zip(("zero", "zero", "mean", "mean"), steps, strict=True)] == [True] * 4
+    wanted = ("zero", "zero", "prompts", "mean", "mean")
+    assert [words in line for words, line in zip(wanted, steps, strict=True)] == [True] * 5
     code, _, err = headcount("run", "heads-kept", "--model", "nowhere", "--fill", "naught", "--out", tmp_path)
     assert code == 2
     assert "There is no fill 'naught'" in err

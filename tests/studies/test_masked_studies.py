@@ -4,6 +4,7 @@ import csv
 import json
 import stat
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -147,6 +148,24 @@ def test_comet_is_asked_once_for_all_answers(model_folder, file, shared_cache, t
     assert cell["curves"]["chance"]["comet"] == pytest.approx([0.9, 0.9])
     run_masked(model_folder, file, tmp_path / "out", comet=str(command), comet_model="some/model")
     assert len(calls) == 1, "scores are kept"
+
+
+def test_a_comet_that_hangs_is_ended_and_holds_nothing_back(model_folder, file, shared_cache, tmp_path, monkeypatch):
+    """While it hangs all else is written already; then it is given up, with what it has started."""
+    seen, command, out = tmp_path / "seen", tmp_path / "comet-score", tmp_path / "out"
+    command.write_text(f"#!/bin/sh\nls {out} > {seen}\nsleep 600 &\necho $! >> {tmp_path}/pid\nwait\n")
+    command.chmod(command.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("HEADCOUNT_COMET_SECONDS", "0.5")
+    result = run_masked(model_folder, file, out, ["retrieval"], comet=str(command), comet_model="some/model")
+    assert {"figure.png", "answers.csv", "summary.json", "provenance.json"} <= set(seen.read_text().split())
+    (note,) = (note for note in result.summary["notes"] if note.startswith("comet is missing"))
+    assert "did not answer in 0 seconds and was ended" in note or "did not answer in 1 seconds and was ended" in note
+    assert result.summary["similarity"] == "similarity"
+    started = Path("/proc", (tmp_path / "pid").read_text().strip(), "stat")
+    assert not started.exists() or started.read_text().split()[2] in "ZX", "what it had started still runs"
+    monkeypatch.setenv("HEADCOUNT_COMET_SECONDS", "soon")
+    again = run_masked(model_folder, file, out, ["retrieval"], comet=str(command), comet_model="some/model")
+    assert any("must be a number of seconds" in note for note in again.summary["notes"])
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -28,14 +28,16 @@ def result(folder, shared_cache, tmp_path):
 def test_the_output_folder(result, tmp_path):
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {
-        "curves.csv", "scores.csv", "scores", "summary.json", "study.toml", "provenance.json",
-        "figure.png", "figure.svg", "figure.pdf",
+        "curves.csv", "curves", "scores.csv", "scores", "summary.json", "study.toml", "provenance.json",
+        "figure.png", "figure.svg", "figure.pdf", "heads.png", "heads.svg", "heads.pdf",
+        "report.html", "report.json",
     }  # fmt: skip
 
 
 def test_curves_csv_has_a_row_a_point(result, tmp_path):
     rows = list(csv.DictReader((tmp_path / "out" / "curves.csv").read_text().splitlines()))
-    assert list(rows[0]) == ["model", "task", "units", "method", "order", "fill", "k", "metric", "value", "low", "high"]
+    names = ["model", "task", "units", "method", "order", "mode", "fill", "k", "metric", "value", "low", "high"]
+    assert list(rows[0]) == names
     assert {row["order"] for row in rows} == {"absolute", "signed", "chance"}
     assert {row["metric"] for row in rows} == {
         "explained_effect",
@@ -60,7 +62,7 @@ def test_the_summary_says_how_many_and_which(result, tmp_path):
 
 def test_the_resolved_study_runs_again_to_the_same_curves(result, tmp_path):
     again = hc.run(tmp_path / "out" / "study.toml", out=tmp_path / "again")
-    assert (again.computed, again.cached) == (0, 8)
+    assert (again.computed, again.cached) == (0, 10)
     for name in ("curves.csv", "scores.csv", "figure.svg"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
 
@@ -103,7 +105,7 @@ def test_changed_weights_are_not_mistaken_for_a_finished_job(folder, own_cache, 
         return model
 
     second = run(folder, tmp_path / "second", loader=changed)
-    assert (first.computed, second.computed) == (8, 8)
+    assert (first.computed, second.computed) == (10, 10)
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -111,7 +113,7 @@ def test_a_damaged_result_is_computed_anew(folder, own_cache, tmp_path):
     run(folder, tmp_path / "first")
     for job in (own_cache / "steps").iterdir():
         next(job.glob("*.safetensors")).write_bytes(b"broken")
-    assert run(folder, tmp_path / "second").computed == 8
+    assert run(folder, tmp_path / "second").computed == 10
     assert (tmp_path / "first" / "curves.csv").read_bytes() == (tmp_path / "second" / "curves.csv").read_bytes()
 
 
@@ -249,8 +251,8 @@ def test_wrong_names_are_found_before_anything_runs(folder, own_cache, tmp_path)
         ({}, "learned"),
         ({"fill": "zero"}, "learned"),
         ({"fill": "resample"}, "attribution"),
-        ({"mode": "mask"}, "attribution-ig"),
-        ({"method": "one-pass"}, "attribution-ig"),
+        ({"mode": "mask", "fill": "counterfactual"}, "attribution-ig"),
+        ({"method": "one-pass", "fill": "counterfactual"}, "attribution-ig"),
         ({"method": "one-pass", "fill": "zero"}, "attribution"),
         ({"method": "patching"}, "patching"),
         ({"units": "edges"}, "edge-learned"),
@@ -302,7 +304,7 @@ def test_a_study_of_edges_leaves_scores_and_circuits(folder, own_cache, tmp_path
     loaded = hc.EdgeScores.load(place)
     assert by_order["absolute"]["total"] == loaded.graph.n_edges
     again = run_edges(folder, tmp_path / "again")
-    assert (again.computed, again.cached) == (0, 4)
+    assert (again.computed, again.cached) == (0, 5)
     assert (tmp_path / "again" / "curves.csv").read_bytes() == (tmp_path / "out" / "curves.csv").read_bytes()
 
 
@@ -339,4 +341,4 @@ def test_cuts_that_edges_do_not_know_are_refused_before_a_model_is_loaded(own_ca
 def test_too_little_memory_is_said_before_anything_runs(folder, own_cache, tmp_path):
     with pytest.raises(hc.HeadcountError, match="One prompt of .* tokens needs .* are allowed"):
         run_edges(folder, tmp_path / "out", memory=1000)
-    assert not (own_cache / "steps").exists()
+    assert list((own_cache / "steps").iterdir()) == []

@@ -18,13 +18,20 @@ def test_the_built_pages_are_those_of_the_sources():
     assert found.hexdigest()[:24] == (STATIC / "source.txt").read_text().strip(), "run make page"
 
 
+def test_licences_come_with_the_pages():
+    packages = json.loads((FRONTEND / "package.json").read_text())["dependencies"]
+    licences = (STATIC / "licences.txt").read_text()
+    for name, version in packages.items():
+        assert f"\n{name} {version} (" in licences
+
+
 def test_markup_in_data_stays_data():
     planted = json.dumps({"a": "</script><script>alert(1)</script><!--", "b": "\u2028 & <b>"}, ensure_ascii=False)
     assert "<" not in inert(planted)
     assert json.loads(inert(planted)) == json.loads(planted)
     written = page_html("report", "</title><script>", planted)
     assert written.count("<script") == 2
-    assert written.count("</title>") == 1
+    assert written.partition("<style>")[0].count("</title>") == 1
 
 
 def test_no_source_writes_markup_from_text():

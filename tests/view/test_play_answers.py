@@ -135,7 +135,7 @@ def test_a_look_shows_the_weights_and_what_the_head_writes_into_the_logits(famil
     board = Switchboard(model)
     asked = Asked.of(model, state(cut=["a0.h1"]))
     look = Looker(board).look(asked, (1, 2))
-    from headcount.rank.patterns import attention_weights
+    from headcount.edit.attention import attention_weights
 
     with hc.cut(model, ["a0.h1"]):
         weights = attention_weights(model, torch.tensor([asked.ids]))[1][0, 2]

@@ -91,7 +91,7 @@ export function HeadGrid({ layers, heads, cell, label, chosen, onPick, onPaint, 
     across.push(html`<text x=${LEFT + head * SIDE + SIDE / 2} y=${layers * SIDE + 13} text-anchor="middle" aria-hidden="true">${head}</text>`);
   }
   const width = LEFT + heads * SIDE + 2, height = layers * SIDE + BELOW;
-  return html`<svg ref=${root} id=${id} class="headgrid" viewBox=${`0 0 ${width} ${height}`} style=${{ maxWidth: `${Math.round(width * 1.5)}px` }}
+  return html`<svg ref=${root} id=${id} class="headgrid" viewBox=${`0 0 ${width} ${height}`} style=${{ maxWidth: `${Math.round(width * (heads > 12 ? 1.5 : 2.1))}px` }}
     role="grid" aria-label=${label} aria-rowcount=${layers} aria-colcount=${heads}
     onKeyDown=${step} onPointerDown=${press} onPointerOver=${pass} onPointerLeave=${() => onHover?.()}
     onFocusIn=${(event) => { const at = place(event); if (at) onHover?.(...at); }}

@@ -3,17 +3,19 @@
 import io
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import typer
 
 from ..core.errors import HeadcountError, nearest
-from . import cache, models, play, show
+from ..core.limits import limit_in_words
+from . import cache, check_task, models, pages, play, show
 from .app import app
 from .run import add_study_commands, study_first
 from .unforeseen import told_and_kept
 
-__all__ = ["app", "cache", "main", "models", "play", "show"]
+__all__ = ["app", "cache", "check_task", "main", "models", "pages", "play", "show"]
 UsageError: Any = typer.BadParameter.__base__
 
 
@@ -26,6 +28,7 @@ def main() -> None:
         arguments = study_first(_readable(sys.argv[1:]))
         add_study_commands()
         code = app(args=arguments, prog_name="headcount", standalone_mode=False)
+        sys.stdout.flush()
     except HeadcountError as error:
         _refuse(str(error))
     except UsageError as error:
@@ -33,7 +36,13 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         print("headcount: stopped.", file=sys.stderr)
         sys.exit(130)
-    except Exception as error:  # a mistake of ours, or a library's
+    except BrokenPipeError:  # who read what we print wants no more of it
+        _print_nowhere()
+        sys.exit(1)
+    except Exception as error:  # a limit of the machine; or a mistake of ours, or a library's
+        _print_nowhere()
+        if words := limit_in_words(error):
+            _refuse(words)
         print(f"headcount: {told_and_kept(error)}", file=sys.stderr)
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
@@ -43,6 +52,15 @@ def _refuse(words: str) -> None:
     if words:  # none where help has been shown instead
         print(f"headcount: {HeadcountError(words)}", file=sys.stderr)
     sys.exit(2)
+
+
+def _print_nowhere() -> None:
+    """Where nothing can be printed: Python would try once more when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _readable(arguments: list[str]) -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -17,10 +17,28 @@ from ..rank.fit import QUICK
 from ..sparse.recipe import Recipe
 from ..tasks import task as make_task
 from ..view.tables import print_comparison, print_evaluation, print_table
-from .app import AllowCode, ModelArgument, SplitOption, app, load_model, trust
+from .app import (
+    AllowCode,
+    DeviceOption,
+    DtypeOption,
+    ModelArgument,
+    RevisionOption,
+    SplitOption,
+    app,
+    load_model,
+    trust,
+)
 from .options import given, options_of, own_options, with_options
 
+if TYPE_CHECKING:
+    from ..models import Model
+
 READERS_HELP = "Who reads keys and values: kv-heads or query-heads; or components, a head being one reader."
+PLAIN_TEXT = (
+    "The train left the station a little after nine. It was raining, and most of the people in the carriage were"
+    " reading or looking out of the window. A boy asked his mother how long the journey would take, and she told him"
+    " that they would be home before dinner."
+)
 TEXT_HELP = "Files (.txt, .jsonl), a folder, or a dataset's name; may be given again."
 
 
@@ -35,6 +53,9 @@ def score(
     seed: Annotated[int, typer.Option(help="Of the task and of fits.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and updates, for gating.")] = False,
     split: SplitOption = "words",
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
+    revision: RevisionOption = None,
     code: AllowCode = False,
 ) -> None:
     """Score every head on a task and save the scores, to be compared or swept later."""
@@ -42,7 +63,7 @@ def score(
 
     trust(code)
     writable_folder(out)
-    loaded, fit = load_model(model), QUICK if quick else None
+    loaded, fit = load_model(model, device, dtype, revision), QUICK if quick else None
     asked = make_task(task, loaded, n=n, seed=seed, split=cast(SplitBy, split))
     made = make_scores(loaded, asked, method, fill=fill, seed=seed, fit=fit)
     made.save(out)
@@ -73,21 +94,34 @@ def compare(
 
 
 @app.command()
-def check(model: ModelArgument) -> None:
+def check(
+    model: ModelArgument, device: DeviceOption = None, dtype: DtypeOption = None, revision: RevisionOption = None
+) -> None:
     """Run the self-test on a model: one verdict a line."""
     from ..meters.selfcheck import check as check_model
 
-    loaded = load_model(model)
+    loaded = load_model(model, device, dtype, revision)
     print(f"{loaded.name}: {type(loaded.hf).__name__}, {loaded.n_layers} layers of {loaded.n_heads} heads")
     passed = []
     for verdict in check_model(loaded):
         lines = wrap(f"{verdict.name} ({verdict.detail})", max(get_terminal_size().columns - 8, 40))
         print(f"{'ok    ' if verdict.passed else 'FAILED'}  " + "\n        ".join(lines), flush=True)
         passed.append(verdict.passed)
+    if loaded.tokenizer is not None and (warning := _start(loaded)):
+        print("\n    ".join(wrap(f"Warning: {warning}", max(get_terminal_size().columns - 4, 40))))
     if failed := passed.count(False):
         print(f"{failed} of {len(passed)} checks failed.")
         raise typer.Exit(1)
     print("All checks passed.")
+
+
+def _start(model: "Model") -> str:
+    """Whether a plain text is read far better behind the beginning-of-text token that the tokenizer leaves out."""
+    from ..tasks.checking import start_warning
+    from ..tasks.examples import Completion
+
+    ids = model.encode(PLAIN_TEXT)[: model.context and model.context - 2]
+    return start_warning(model, [Completion(tuple(ids[:-1]), tuple(ids[-1:]))])
 
 
 @app.command()
@@ -116,7 +150,7 @@ def forecast(
 
 @app.command()
 def pull(model: Annotated[str, typer.Argument(help="A named model, such as smollm2.")]) -> None:
-    """Fetch a named model into the cache folder."""
+    """Fetch a named model into the cache folder; one that is there is verified, and fetched again if damaged."""
     from ..models import NAMED, bundled, smollm2
 
     if model not in NAMED:
@@ -130,9 +164,9 @@ def pull(model: Annotated[str, typer.Argument(help="A named model, such as smoll
             bar.describe(f"smollm2: {words}")
             bar.advance(smollm2.STEPS.index(words) > 0)
 
-        folder = smollm2.folder(step)
+        folder = smollm2.folder(step, verify=True)
     also = "" if model == "smollm2" else f", on which {model} is built"
-    print(f"smollm2{also} is in {folder}")
+    print(f"smollm2{also} is in {folder}, verified.")
 
 
 def sparsify(

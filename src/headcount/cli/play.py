@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .app import app, load_model
+from .app import DeviceOption, DtypeOption, RevisionOption, app, load_model
 
 
 @app.command()
@@ -21,12 +21,15 @@ def play(
     studies: Annotated[Path, typer.Option(help="Folder into which studies are saved.")] = Path("headcount-play"),
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for any that is free.")] = 0,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
+    revision: RevisionOption = None,
 ) -> None:
     """Switch heads off by hand and watch what a model says, in the browser."""
     from ..view import server  # says what is missing before a model is loaded
     from ..view.play import serve_switchboard
 
-    loaded, address = load_model(model), server.Address.bound(port)
+    loaded, address = load_model(model, device, dtype, revision), server.Address.bound(port)
 
     def ready() -> None:
         print(f"The switchboard of {loaded.name}: {address.url}", flush=True)

@@ -11,10 +11,17 @@ from ..core.errors import HeadcountError
 from ..core.reading import local_path
 from ..studies import STUDIES, StudyKind
 from ..studies.study import parse, read_study, study_path
-from .app import AllowCode, run_app, trust
+from .app import AllowCode, open_in_browser, run_app, trust
 from .options import Command, given, options_of, own_options, takes_list, with_options
 
-AGAIN = {"models": "model", "task": "task", "orders": "order", "fill": "fill", "controls": "control"}
+AGAIN = {
+    "models": "model",
+    "task": "task",
+    "orders": "order",
+    "fill": "fill",
+    "method": "method",
+    "controls": "control",
+}
 """Keys whose option is given once for each value, where a kind of study takes several."""
 PLAN_HELP = "Say what would be run, what is cached, and what it takes."
 
@@ -51,6 +58,7 @@ def _command(kind: StudyKind) -> Command:
         quick: Annotated[bool, typer.Option("--quick", help="Fewer prompts, points and draws.")] = False,
         out: Annotated[Path | None, typer.Option(help="Output folder.", show_default=place)] = None,
         memory: Annotated[str | None, typer.Option(help="What may be used beyond the model, such as 8GB.")] = None,
+        open_page: Annotated[bool, typer.Option("--open", help="Open the report in the browser at the end.")] = False,
         plan: Annotated[bool, typer.Option("--plan", help=PLAN_HELP)] = False,
         no_cache: Annotated[bool, typer.Option("--no-cache", help="Compute every step anew, and keep none.")] = False,
         code: AllowCode = False,
@@ -75,6 +83,8 @@ def _command(kind: StudyKind) -> Command:
             print("headcount: stopped. Finished steps are kept; the same command goes on from here.", file=sys.stderr)
             raise typer.Exit(130) from None
         result.study.kind.part("table").show(result)
+        if open_page:
+            open_in_browser(result.report.resolve().as_uri())
 
     run.__doc__ = kind.summary
     again = {key: name for key, name in AGAIN.items() if key == "task" or takes_list(kind.settings, key)}

@@ -16,7 +16,18 @@ from ..studies.study import study_schema
 from ..tasks import known_tasks
 from ..tasks import task as make_task
 from ..view.tables import print_table
-from .app import AllowCode, SplitOption, app, comet_app, load_model, tasks_app, trust
+from .app import (
+    AllowCode,
+    DeviceOption,
+    DtypeOption,
+    RevisionOption,
+    SplitOption,
+    app,
+    comet_app,
+    load_model,
+    tasks_app,
+    trust,
+)
 
 MODEL_HELP = "Whose tokenizer makes the prompts, and whose answers are shown."
 PYTHON_HELP = "The Python to make it with: 3.10, 3.11 or 3.12. By default headcount's own."
@@ -29,6 +40,13 @@ def methods() -> None:
     print_table(("method", "units", "what it is", "forwards"), rows)
     print("L layers of H heads, S steps, E edges; a backward pass counts as one forward.")
     print("mean:A,B is a method too: the mean of the ranks of two methods or more of the same units.")
+
+
+@tasks_app.callback(invoke_without_command=True)
+def tasks(context: typer.Context) -> None:
+    """List tasks, look at their examples, check your own."""
+    if context.invoked_subcommand is None:
+        list_tasks()
 
 
 @tasks_app.command("list")
@@ -44,6 +62,9 @@ def show_task(
     n: Annotated[int, typer.Option("-n", help="How many examples.")] = 3,
     seed: Annotated[int, typer.Option(help="Of the examples.")] = 0,
     split: SplitOption = "words",
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
+    revision: RevisionOption = None,
     code: AllowCode = False,
 ) -> None:
     """Print examples of a task with the model's own answer probabilities."""
@@ -52,7 +73,7 @@ def show_task(
     trust(code)
     if n < 1:
         raise HeadcountError(f"-n must be at least 1; this is {n}.")
-    loaded = load_model(model)
+    loaded = load_model(model, device, dtype, revision)
     made = make_task(task, loaded, n=max(2 * n, 2), seed=seed, split=cast(SplitBy, split))
     for block in describe_examples(loaded, made.test[:n]):
         print(plain_lines(block), end="\n\n")
@@ -91,7 +112,12 @@ def comet_setup(
 
 
 @app.command()
-def schema(name: Annotated[str, typer.Argument(help="A kind of study, or sparsify.")]) -> None:
-    """Print the JSON Schema of a study's TOML, or of the recipe of sparsify, for editors."""
-    found = Recipe.model_json_schema() if name == "sparsify" else study_schema(STUDIES.named(name))
+def schema(name: Annotated[str, typer.Argument(help="A kind of study, sparsify, or report.")]) -> None:
+    """Print the JSON Schema of a study's TOML, of the recipe of sparsify, or of report.json."""
+    if name == "report":
+        from ..view.page.data import SCHEMA
+
+        found = SCHEMA.json_schema(mode="serialization")
+    else:
+        found = Recipe.model_json_schema() if name == "sparsify" else study_schema(STUDIES.named(name))
     print(json.dumps(found, indent=2, ensure_ascii=False))

@@ -2,6 +2,7 @@
 
 steps/KEY/step.json        what the step was: everything that its result depends on
 steps/KEY/...              the result, as it saves itself
+steps/KEY/SHA256SUMS       the checksums of both
 """
 
 import json
@@ -16,8 +17,10 @@ from typing import Protocol, Self, TypeVar
 
 from platformdirs import user_cache_path
 
-from .errors import HeadcountError
-from .files import write_file, write_folder
+from .checksums import damage, is_whole, write_sums
+from .errors import HeadcountError, in_short
+from .files import clear_unfinished, write_file, write_folder
+from .progress import say
 from .provenance import Facts
 
 DESCRIPTION = "step.json"
@@ -57,52 +60,78 @@ class Store:
         self.folder = folder or cache_folder() / "steps"
 
     def has(self, key: str) -> bool:
-        return (self.folder / key / DESCRIPTION).is_file()
+        return is_whole(self.folder / key)
 
-    def find(self, key: str, kind: type[R]) -> R | None:
-        """The result, if it is there and whole; a damaged one is removed, to be computed again."""
+    def find(self, key: str, kind: type[R], label: str = "") -> R | None:
+        """The result, if it is there and whole; a damaged one is said, and left for `keep` to replace."""
         place = self.folder / key
-        if self.has(key):
-            with suppress(HeadcountError):
+        if not place.exists():
+            return None
+        wrong = damage(place)
+        if not wrong:
+            try:
                 return kind.load(place)
-        shutil.rmtree(place, ignore_errors=True)
+            except HeadcountError as error:
+                wrong = in_short(error)
+        say(f"The finished step {label or key} in the cache is damaged: {wrong}. It is computed again.")
         return None
 
     def keep(self, key: str, result: R, description: Facts) -> R:
         """Keep a result, which appears whole or not at all, and give it back as it will be found."""
-        with write_folder(self.folder / key) as unfinished:
+        place = self.folder / key
+        if place.exists() and not os.access(place, os.R_OK | os.X_OK):
+            return result  # It belongs to somebody else, who shares the cache and not this.
+        with write_folder(place, is_whole) as unfinished:
             result.save(unfinished)
             write_file(unfinished / DESCRIPTION, json.dumps(description, indent=1, sort_keys=True) + "\n")
+            write_sums(unfinished, key)
         try:
-            return type(result).load(self.folder / key)
+            return type(result).load(place)
         except HeadcountError:
-            return result  # Another process is just putting the same one there.
+            return result  # Somebody has just removed it.
 
     def description(self, key: str) -> Facts:
         """What a finished step was; `key` may be its beginning."""
         found = [entry for entry in self.entries() if entry.key.startswith(key)]
         if len(found) != 1:
             raise HeadcountError(f"{len(found) or 'No'} finished steps have a key that begins with {key!r}.")
+        if wrong := damage(found[0].folder):
+            raise HeadcountError(f"The finished step {found[0].key} is damaged: {wrong}. A study computes it again.")
         facts: Facts = json.loads((found[0].folder / DESCRIPTION).read_text(encoding="utf-8"))
         return facts
 
     def entries(self) -> Iterator[Entry]:
         """Finished steps, the oldest first."""
         found = []
-        for path in self.folder.glob(f"[!.]*/{DESCRIPTION}"):  # hidden ones are being written
-            place = path.parent
-            with suppress(OSError, ValueError):  # one that goes away meanwhile is left out
-                facts, age = json.loads(path.read_text(encoding="utf-8")), time.time() - place.stat().st_mtime
-                found.append(Entry(place.name, place, str(facts.get("label", "")), folder_bytes(place), age))
+        for place in self.folder.glob("[!.]*"):  # hidden ones are being written
+            with suppress(OSError):  # one that goes away meanwhile is left out
+                age = time.time() - place.stat().st_mtime
+                found.append(Entry(place.name, place, _label(place), folder_bytes(place), age))
         yield from sorted(found, key=lambda entry: -entry.age)
 
     def clean(self, older_than: float = 0.0) -> tuple[int, int]:
-        """Remove steps that are older than some seconds; how many, and their bytes."""
+        """Remove steps that are older than some seconds, and what killed runs have left; how many steps, and their
+        bytes."""
+        if self.folder.is_dir():
+            clear_unfinished(self.folder)
         removed = [entry for entry in self.entries() if entry.age >= older_than]
         for entry in removed:
             shutil.rmtree(entry.folder, ignore_errors=True)
         return len(removed), sum(entry.bytes for entry in removed)
 
 
+def _label(place: Path) -> str:
+    try:
+        return str(json.loads((place / DESCRIPTION).read_text(encoding="utf-8"))["label"])
+    except PermissionError:
+        return "of another user"
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return "damaged"
+
+
 def folder_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):  # what goes away meanwhile counts no more
+            total += path.stat().st_size if path.is_file() else 0
+    return total

@@ -1,7 +1,7 @@
 """A bar with an ETA, on stderr, for everything that takes longer than two seconds."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -33,8 +33,9 @@ class Bar:
 
 
 def say(words: str) -> None:
-    """One line on stderr."""
-    Console(stderr=True).print(Text(plain(words)), style="dim", soft_wrap=True)
+    """One line on stderr, if it can be written."""
+    with suppress(OSError):
+        Console(stderr=True).print(Text(plain(words)), style="dim", soft_wrap=True)
 
 
 def waiting(words: str) -> AbstractContextManager[object]:

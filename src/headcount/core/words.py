@@ -28,6 +28,8 @@ Readers = Literal["kv-heads", "query-heads", "components"]
 """Who reads keys and values: the model's KV heads, or every query head as if it had its own (as MIB counts). Or edges
 are counted whole, from component to component: a head is one reader, whose query, key and value see the same."""
 Grid = Literal["log", "linear", "quadratic", "all"]
+DtypeName = Literal["", "auto", "float64", "float32", "bfloat16", "float16"]
+"""Precision of weights; empty for the default."""
 SplitBy = Literal["words", "templates"]
 """What train and test of a task do not share: its words alone, or its templates and all that fills them too."""
 GateBase = Literal["plus", "ones"]  # the gates in which heads are ablated by role: G+ of the same fit, or all ones
@@ -40,6 +42,7 @@ Regulariser = Literal["linear", "log", "log-heads"]
 TokenChoice = Literal["first", "last", "mean", "surprisal"]  # answer tokens at which heads are read
 
 UNITS: tuple[Units, ...] = get_args(Units)
+MODES: tuple[Mode, ...] = get_args(Mode)
 ROLES: tuple[Role, ...] = get_args(Role)
 PLAIN_ORDERS: tuple[PlainOrder, ...] = get_args(PlainOrder)
 SCORE_ORDERS: tuple[ScoreOrder, ...] = get_args(ScoreOrder)

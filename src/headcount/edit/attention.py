@@ -1,7 +1,7 @@
 """What heads look at: their attention weights and values, read or mixed otherwise while a model runs."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,26 @@ from torch import Tensor, nn
 
 from ..models import Model
 from ..models.attention import Mask, Mixed, attending_by
-from ..models.gates import gated_weights, mixed, no_interface
+from ..models.gates import gated_weights, gates_of, mixed, no_interface
 
 NAME = "headcount_attention_edges"
 VisitAttention = Callable[[int, Tensor, Tensor], Tensor]
 """Layer, weights [row, head, query, key] and values [row, kv head, key, size] -> z [row, query, head, size]."""
+
+
+def eager_attention(model: Model) -> AbstractContextManager[None]:
+    """The attention implementation that shows its weights, for as long as the block lasts. A sparse model's own does,
+    and with another one its gates would be open."""
+    return nullcontext() if gates_of(model) else attending_by(model, "eager")
+
+
+@torch.no_grad()
+def attention_weights(model: Model, ids: Tensor) -> tuple[Tensor, ...]:
+    """What every head looks at on some prompts: one tensor a layer, [row, head, query, key]. Every family has them,
+    also those whose attention function cannot be swapped for one of ours."""
+    with eager_attention(model):
+        weights: tuple[Tensor, ...] = model.hf(input_ids=ids, output_attentions=True, use_cache=False).attentions
+    return weights
 
 
 @contextmanager

@@ -2,14 +2,17 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..core.errors import HeadcountError, require_known
 from ..core.words import POSITIONS, Positions
 from ..models import Model
+from ..models.changes import changing
 from ..tasks.examples import Example
 from .fills import Fill, Filling, mean_head_values
 from .heads import Head, head_values, visit_heads
@@ -71,23 +74,34 @@ def parse_head(head: "Head | str") -> Head:
     raise HeadcountError(f"A head is (layer, head) or a name such as 'a3.h5'; this is {head!r}.")
 
 
-def keep_mask(model: Model, removed: "Iterable[Head | str]") -> Tensor:
-    """[layer, head], False for the heads that are removed."""
-    keep = torch.ones(model.n_layers, model.n_heads, dtype=torch.bool)
-    for layer, head in map(parse_head, removed):
+def heads_of(model: Model, heads: "Iterable[Head | str] | Head | str") -> list[Head]:
+    """Heads of a model, each once, in the order given; one head need not stand in a list."""
+    match heads:
+        case str() | (int(), int()):
+            found = [parse_head(cast(Head | str, heads))]
+        case _:
+            found = [parse_head(head) for head in heads]
+    for layer, head in found:
         if not (0 <= layer < model.n_layers and 0 <= head < model.n_heads):
             raise HeadcountError(
                 f"{model.name} has {model.n_layers} layers of {model.n_heads} heads, counted from 0;"
                 f" there is no head ({layer}, {head})."
             )
-        keep[layer, head] = False
+    return list(dict.fromkeys(found))
+
+
+def keep_mask(model: Model, removed: "Iterable[Head | str] | Head | str") -> Tensor:
+    """[layer, head], False for the heads that are removed."""
+    keep = torch.ones(model.n_layers, model.n_heads, dtype=torch.bool)
+    for head in heads_of(model, removed):
+        keep[head] = False
     return keep
 
 
 @contextmanager
 def cut(
     model: Model,
-    heads: "Iterable[Head | str]",
+    heads: "Iterable[Head | str] | Head | str",
     fill: "str | Fill" = "zero",
     *,
     positions: Positions = "all",
@@ -103,7 +117,9 @@ def cut(
     - `positions`: `all`, `last`, `generated`; prompts must then be unpadded or padded on the left.
     - `other`: for the fill `counterfactual`, the token ids of the other prompts, as long as the ones that run. They say
       nothing of tokens that a model writes by itself: there heads are left alone.
-    - `reference`: for `mean-global`, the pairs over which the mean is taken.
+    - `reference`: for `mean` and `mean-global`, the examples over which the mean is taken, such as `task.train`. The
+      mean of a position counts from the first real token; where prompts are longer than these, it is that over all
+      positions.
 
     ```python
     with hc.cut(model, [(3, 1), (5, 0)], "scale(0.001)", positions="generated"):
@@ -117,14 +133,51 @@ def cut(
         if other is None:
             raise HeadcountError(f"The fill '{fill}' needs the token ids of the other prompts: cut(..., other=ids).")
         filling = Filling(head_values(model, other.to(model.device)))
-    elif fill.kind == "mean-global":
+    elif fill.needs_reference:
         if not reference:
-            raise HeadcountError("The fill 'mean-global' needs pairs to average over: cut(..., reference=task.train).")
+            raise HeadcountError(f"The fill '{fill}' needs prompts to average over: cut(..., reference=task.train).")
         longest = max(len(example.ids) for example in reference)
-        filling = Filling(mean_head_values(model, reference, longest, "clean", by_position=False))
-    elif fill.kind in ("mean", "resample"):
-        raise HeadcountError(
-            f"The fill {fill} needs to know which prompts run; use headcount.sweep, headcount.score or 'mean-global'."
-        )
-    with cut_heads(model, keep_mask(model, heads)[None], filling, positions):
+        # One position more than any of them has, which gets the mean over all positions.
+        means = mean_head_values(model, reference, longest + 1, "clean", by_position=fill.kind == "mean")
+        filling = Filling(means) if fill.kind == "mean-global" else PositionMeans(means)
+    elif fill.kind == "resample":
+        raise HeadcountError("The fill resample needs to know which prompts run; use headcount.measure or .sweep.")
+    keep = keep_mask(model, heads)[None]
+    following = filling.following(model) if isinstance(filling, PositionMeans) else nullcontext()
+    with following, cut_heads(model, keep, filling, positions):
         yield
+
+
+@dataclass(frozen=True)
+class PositionMeans(Filling):
+    """The mean of each position for runs that are not known before: of any length, behind a KV cache, padded on the
+    left. Which positions a run has is read off what the model is called with."""
+
+    at: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def positions(self) -> int:
+        """It fits whatever runs."""
+        return 1
+
+    @contextmanager
+    def following(self, model: Model) -> Iterator[None]:
+        """Know the positions of every run of the model while the block lasts."""
+
+        def look(module: nn.Module, args: tuple[object, ...], told: dict[str, Any]) -> None:
+            ids: Tensor = told["input_ids"] if "input_ids" in told else args[0]  # type: ignore[assignment]
+            past, mask = told.get("past_key_values"), told.get("attention_mask")
+            start = 0 if past is None else int(past.get_seq_length())
+            places = torch.arange(start, start + ids.shape[1], device=ids.device).expand(len(ids), -1)
+            if isinstance(mask, Tensor) and mask.dim() == 2:
+                places = places - (mask.cumsum(1) == 0).sum(1, keepdim=True)
+            self.at["places"] = places.clamp(min=0)
+
+        with changing() as changes:
+            changes.before(model.hf, look, with_kwargs=True)
+            yield
+
+    def of(self, layer: int, z: Tensor) -> Tensor:
+        assert self.values is not None
+        means = self.values[layer]
+        return means[self.at["places"].clamp(max=len(means) - 1).to(means.device)][None]

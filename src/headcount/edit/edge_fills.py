@@ -6,7 +6,7 @@ writer (position embeddings, the bias of the attention's output) stays.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -15,6 +15,7 @@ from transformers import DynamicCache
 
 from ..core.errors import HeadcountError
 from ..models import Model
+from ..models.changes import changing
 from ..models.wiring import Wiring
 from ..tasks.batches import Batch, batches
 from ..tasks.examples import Pair
@@ -134,12 +135,11 @@ def _without(model: Model, wiring: Wiring, clean: Trace, change: Written) -> Ite
 @contextmanager
 def _every_reader_sees(wiring: Wiring, streams: Iterator[Tensor]) -> Iterator[None]:
     """Streams in the place of the model's own, in the order of `_without`."""
-    with ExitStack() as stack:
+    with changing() as changes:
 
         def see(stream: Tensor, *modules: nn.Module) -> None:
             for module in modules:
-                hook = module.register_forward_pre_hook(lambda module, args: (stream.view_as(args[0]), *args[1:]))
-                stack.enter_context(hook)
+                changes.before(module, lambda module, args: (stream.view_as(args[0]), *args[1:]))
 
         for layer in wiring.layers:
             see(next(streams), *([layer.attention_norm.module] if layer.attention_norm else layer.modules))

@@ -1,7 +1,7 @@
 """Reading and replacing what heads carry, and adding to it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..core.words import WrittenPositions
 from ..models import Model
+from ..models.changes import changing
 
 Head = tuple[int, int]
 Visit = Callable[[int, Tensor], Tensor | None]
@@ -31,10 +32,9 @@ def visit_heads(model: Model, visit: Visit, layers: Iterable[int] | None = None)
         changed = visit(layer, args[0].unflatten(-1, shape))
         return None if changed is None else (changed.flatten(-2), *args[1:])
 
-    with ExitStack() as stack:
+    with changing() as changes:
         for layer in range(model.n_layers) if layers is None else layers:
-            projection = model.anatomy.out_projections[layer]
-            stack.enter_context(projection.register_forward_pre_hook(partial(hook, layer)))
+            changes.before(model.anatomy.out_projections[layer], partial(hook, layer))
         yield
 
 
@@ -54,7 +54,8 @@ def mix_inputs(model: Model, start: Tensor, end: Tensor, shares: Sequence[Share]
         ends = embedding(start), embedding(end)
         by_row = [share.to(ends[0])[:, None, None] if isinstance(share, Tensor) else share for share in shares]
         mixed = torch.cat([torch.lerp(*ends, share) for share in by_row])
-    with embedding.register_forward_hook(lambda module, args, output: mixed):
+    with changing() as changes:
+        changes.after(embedding, lambda module, args, output: mixed)
         yield
 
 

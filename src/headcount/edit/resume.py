@@ -6,7 +6,7 @@ run on the same tensors as in a run from the beginning, so the logits are the sa
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..models import Model
-from ..models.stand_in import stand_in
+from ..models.changes import changing
 from .heads import visit_heads
 
 Output = Tensor | tuple[Tensor, ...]
@@ -39,10 +39,9 @@ class Reading:
         def note(module: nn.Module, args: object, output: Output) -> None:
             outputs.append(output)
 
-        with ExitStack() as stack:
+        with changing() as changes, visit_heads(model, lambda layer, z: values.append(z)):
             for layer in model.anatomy.layers:
-                stack.enter_context(layer.register_forward_hook(note))
-            stack.enter_context(visit_heads(model, lambda layer, z: values.append(z)))
+                changes.after(layer, note)
             logits = model.last_logits(ids, last_of(ids))
         return cls(ids, logits, tuple(outputs), tuple(values))
 
@@ -63,9 +62,9 @@ def resumed(model: Model, reading: Reading, layer: int, start: int = 0) -> Itera
             return output[:, start:]
         return output[0][:, start:], *output[1:]
 
-    with ExitStack() as stack:
+    with changing() as changes:
         for module, output in zip(model.anatomy.layers[:layer], reading.outputs, strict=False):
-            stack.enter_context(stand_in(module, partial(noted, output)))
+            changes.instead(module, partial(noted, output))
         yield
 
 

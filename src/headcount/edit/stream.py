@@ -8,7 +8,7 @@ logits are read at the answers alone.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
 
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..models import Model
+from ..models.changes import changing
 from ..models.graph import INPUTS, Graph
-from ..models.stand_in import first_argument, stand_in
 from ..models.wiring import LayerWiring, Projection, Wiring
 from .edge_fills import BaseRun
 from .trace import write_heads
@@ -72,16 +72,16 @@ class Stream(Protocol):
 @contextmanager
 def streamed(model: Model, wiring: Wiring, stream: Stream) -> Iterator[None]:
     """Put a stream in the place of the model's own while the block lasts."""
-    with ExitStack() as stack:
+    with changing() as changes:
 
         def instead(module: nn.Module, forward: Callable[..., Any], *given: Any) -> None:
-            stack.enter_context(stand_in(module, partial(forward, *given)))
+            changes.instead(module, partial(forward, *given))
 
         for index, layer in enumerate(wiring.layers):
             # Norms are applied to what each reader sees, not to the model's own stream.
             for norm in (layer.attention_norm, layer.mlp_norm):
                 if norm is not None:
-                    instead(norm.module, first_argument)
+                    instead(norm.module, _first_argument)
             if stream.attention_readers(index):
                 for module in layer.modules:
                     instead(module, stream.project, index, module)
@@ -91,14 +91,19 @@ def streamed(model: Model, wiring: Wiring, stream: Stream) -> Iterator[None]:
                 stream.leave_out_heads(index)
                 instead(layer.attention, _no_attention)
             if stream.reads_mlp[index]:
-                stack.enter_context(layer.mlp_in.register_forward_pre_hook(partial(stream.read_mlp, index)))
-                stack.enter_context(layer.mlp_out.register_forward_hook(partial(stream.write_mlp, index)))
+                changes.before(layer.mlp_in, partial(stream.read_mlp, index))
+                changes.after(layer.mlp_out, partial(stream.write_mlp, index))
             else:
                 stream.leave_out_mlp(index)
                 for module in {layer.mlp_in, layer.mlp_out}:
-                    instead(module, first_argument)
+                    instead(module, _first_argument)
         instead(wiring.final_norm.module, stream.read_final)
         yield
+
+
+def _first_argument(x: Tensor, *args: object, **kwargs: object) -> Tensor:
+    """The cheapest stand-in: hand on what came."""
+    return x
 
 
 def _no_attention(*args: Any, **kwargs: Any) -> Any:

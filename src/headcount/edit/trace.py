@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..models import Model
+from ..models.changes import changing
 from ..models.wiring import Wiring
 
 
@@ -146,13 +147,8 @@ def traced(model: Model, wiring: Wiring, last: Tensor | None = None, reads: bool
         full = output.new_zeros(whole.pop())
         return full.flatten(0, -2).index_copy(0, answers(full), output.flatten(0, -2)).view(full.shape)
 
-    with ExitStack() as stack:
-
-        def before(module: nn.Module, hook: Any) -> None:
-            stack.enter_context(module.register_forward_pre_hook(hook))
-
-        def after(module: nn.Module, hook: Any) -> None:
-            stack.enter_context(module.register_forward_hook(hook))
+    with changing() as changes:
+        before, after = changes.before, changes.after
 
         def enters(module: nn.Module, into: list[Tensor]) -> None:
             before(module, lambda module, args: into.append(args[0]))
@@ -168,7 +164,7 @@ def traced(model: Model, wiring: Wiring, last: Tensor | None = None, reads: bool
                 )
             for module in layer.modules if reads else ():
                 # Before other hooks, which may change the gradient that is wanted.
-                stack.enter_context(module.register_forward_hook(project, prepend=True))
+                after(module, project, first=True)
             before(projection, close)
             if layer.heads_norm:
                 leaves(projection, trace.heads_sum)

@@ -10,6 +10,7 @@ from ..core.saving import Saved
 from ..core.words import WrittenPositions
 from ..edit import Filling
 from ..models import Model
+from ..models.changes import leaves_no_trace
 from ..tasks.questions import Question
 from ..tasks.questions.prompts import question_prompts, stop_strings
 from .generation import PROMPT_TOKENS, Change, Cuts, generate
@@ -36,6 +37,7 @@ class Answers(Saved):
         return sum(not text for texts in self.texts for text in texts)
 
 
+@leaves_no_trace
 def ask(
     model: Model,
     questions: Sequence[Question],

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..core.saving import Floats
 from ..edit.attention import visit_attention
 from ..edit.attention_fills import AttentionFiller, FilledTerms
 from ..models import Model
@@ -24,6 +25,8 @@ from ..tasks.examples import Pair
 from .meter import TOKENS_A_PASS, Advance, Values, silent
 from .metrics import OF_PAIRS, Reference, measure_all
 
+FIRST = 200
+"""Edges of each prompt that are known by name."""
 ScoreEdges = Callable[[list[int], Batch, FilledTerms], Tensor]
 """(places of the pairs, the pairs, what removed edges carry) -> [draw, pair, layer, head, query, key]."""
 
@@ -36,6 +39,7 @@ class _Ready:
     batch: Batch
     fill: FilledTerms
     ranks: Tensor  # [draw, pair, layer, head, query, key]
+    first: tuple[Tensor, Tensor]  # the first edges of the first draw by their places, and their scores, [pair, edge]
     uncut: Reference
 
 
@@ -82,9 +86,21 @@ class AttentionEdgeMeter:
         places = flat.argsort(dim=-1, descending=True, stable=True)
         counted = torch.arange(places.shape[-1], dtype=torch.int32, device=places.device).expand_as(places)
         ranks = torch.empty_like(places, dtype=torch.int32).scatter_(-1, places, counted).view(scores.shape)
+        some = places[0, :, :FIRST]
         with torch.no_grad():
             uncut = Reference.of(self.model.last_logits(batch.clean, batch.spots))
-        return _Ready(indices, batch, fill, ranks, uncut)
+        return _Ready(indices, batch, fill, ranks, (some, flat[0].gather(-1, some)), uncut)
+
+    def first_edges(self) -> dict[int, Floats]:
+        """Pair by its number -> the first edges of its first order, [edge, 5]: layer, head, query, key, score."""
+        found = {}
+        for part in self._ready:
+            shape = part.ranks.shape[2:]
+            for index, places, scores in zip(part.indices, *(side.cpu().numpy() for side in part.first), strict=True):
+                there = np.isfinite(scores)  # padding has no edges
+                columns = (*np.unravel_index(places[there], shape), scores[there])
+                found[index] = np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
+        return found
 
     @torch.no_grad()
     def _run(self, part: _Ready, keep: Tensor) -> dict[str, Tensor]:

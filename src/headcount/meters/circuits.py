@@ -24,6 +24,7 @@ from ..edit.edge_fills import BaseRun, EdgeFiller
 from ..edit.soft_stream import soft_edges
 from ..edit.stream import only_kept_edges
 from ..models import Model
+from ..models.changes import leaves_no_trace
 from ..models.wiring import find_graph, find_wiring
 from ..tasks.batches import batches
 from ..tasks.examples import Pair
@@ -82,6 +83,7 @@ class CircuitMeter:
     def __len__(self) -> int:
         return len(self.pairs)
 
+    @leaves_no_trace
     @torch.no_grad()
     def measure(self, keeps: Tensor) -> Values:
         """Metric -> [circuit, pair]; `keeps` is [circuit, writer, reader], True for edges in the circuit."""
@@ -116,6 +118,7 @@ class CircuitMeter:
             logits = self.model.last_logits(base.ids.repeat(copies, 1), base.last.repeat(copies), past)
         return measure_all(logits, base.batch, OF_PAIRS, uncut)
 
+    @leaves_no_trace
     def graded(self, masks: Tensor, metric: str) -> Tensor:
         """One metric with edges kept in part, by `masks` [circuit, writer, reader] from 0 to 1, with gradients back to
         them, [circuit, pair]."""

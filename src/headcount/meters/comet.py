@@ -9,12 +9,15 @@ import math
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from ..core.cache import cache_folder
 from ..core.errors import HeadcountError
@@ -121,7 +124,7 @@ def _run(triples: list[tuple[str, ...]], command: Path, model: str, batch: int) 
             Path(scratch, name).write_bytes("".join(f"{text}\n" for text in column).encode())
         fixed = "-s source -t answer -r reference --quiet --only_system --to_json scores.json".split()
         chosen = ["--model", model, "--batch_size", str(batch), "--gpus", str(int(torch.cuda.is_available()))]
-        done = _call([str(command), *fixed, *chosen], scratch)
+        done = _call([str(command), *fixed, *chosen], scratch, seconds=_patience(len(triples)))
         if done.returncode:
             raise HeadcountError(
                 f"COMET gave no scores with {model}: {_reason(done)} Where the model could not be had, check the"
@@ -158,15 +161,40 @@ def _step(command: list[str], trouble: str) -> None:
         raise HeadcountError(f"COMET could not be set up, {trouble}: {_reason(done, 3)} Nothing was kept.")
 
 
-def _call(command: list[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a program of the other environment, which is not to see the packages of this one."""
-    own = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
+def _patience(answers: int) -> float:
+    """Seconds after which COMET is given up: an hour, for its model may have to be downloaded, and what the answers
+    take on a slow machine; or as the user says."""
+    asked = os.environ.get("HEADCOUNT_COMET_SECONDS", "")
     try:
-        return subprocess.run(
-            command, cwd=folder, env=own, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
-        )
+        return float(asked) if asked else 3600.0 + 5.0 * answers
+    except ValueError as error:
+        raise HeadcountError(f"HEADCOUNT_COMET_SECONDS must be a number of seconds; it is {asked!r}.") from error
+
+
+def _call(
+    command: list[str], folder: str | None = None, seconds: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program of the other environment, which is not to see the packages of this one; where it takes longer than
+    some seconds, or we are stopped, it is ended with all that it has started."""
+    own = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
+    quiet: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    alone: Any = {"cwd": folder, "env": own, "text": True, "errors": "replace", "start_new_session": True}
+    try:
+        with subprocess.Popen(command, **quiet, **alone) as process:
+            try:
+                said, errors = process.communicate(timeout=seconds)
+            except BaseException:
+                with suppress(OSError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise
     except OSError as error:
         raise HeadcountError(f"{command[0]} cannot be run: {error.strerror}. Name another one.") from error
+    except subprocess.TimeoutExpired as error:
+        raise HeadcountError(
+            f"{command[0]} did not answer in {seconds:,.0f} seconds and was ended. Give it more with"
+            " HEADCOUNT_COMET_SECONDS, or do without: --comet no."
+        ) from error
+    return subprocess.CompletedProcess(command, process.returncode, said, errors)
 
 
 def _reason(done: subprocess.CompletedProcess[str], lines: int = 1) -> str:

@@ -21,7 +21,7 @@ from ..core.words import WrittenPositions
 from ..edit import Filling, cut_heads, push_heads
 from ..models import Model
 from ..models.attention import grouped_attention
-from ..tasks import context_of
+from ..models.changes import changing, leaves_no_trace
 from .meter import Advance, silent
 
 PROMPT_TOKENS = 16384
@@ -78,6 +78,7 @@ class Pushes(Change):
         return push_heads(model, self.vectors[some], self.positions)
 
 
+@leaves_no_trace
 @torch.no_grad()
 def generate(
     model: Model,
@@ -100,7 +101,7 @@ def generate(
     """
     if change is None:
         change = Cuts(torch.ones(1, model.n_layers, model.n_heads, dtype=torch.bool))
-    limit, longest = context_of(model), max(map(len, prompts), default=0)
+    limit, longest = model.context, max(map(len, prompts), default=0)
     if limit and longest + max_new_tokens > limit:
         raise HeadcountError(
             f"A prompt of {longest} tokens and an answer of {max_new_tokens} are more than the {limit} that"
@@ -159,12 +160,9 @@ def _trimmed(model: Model, tokens: list[int], ends: Sequence[int], stop: Sequenc
 @contextmanager
 def _own_config(model: Model, config: GenerationConfig) -> Iterator[None]:
     """`generate` fills what a config leaves open from the model's own; a penalty there would not be greedy."""
-    before = model.hf.generation_config
-    model.hf.generation_config = config
-    try:
+    with changing() as changes:
+        changes.set(model.hf, "generation_config", config)
         yield
-    finally:
-        model.hf.generation_config = before
 
 
 def end_tokens(model: Model) -> list[int]:

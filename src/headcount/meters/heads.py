@@ -12,6 +12,7 @@ from torch import Tensor
 from ..core.words import Positions
 from ..edit import Filler, Filling, cut_heads, first_reached
 from ..models import Model
+from ..models.changes import leaves_no_trace
 from ..tasks.batches import Batch, batches
 from ..tasks.examples import Completion, Example
 from .meter import KEPT_BYTES, TOKENS_A_PASS, Advance, Values, silent
@@ -69,6 +70,7 @@ class HeadMeter:
     def __len__(self) -> int:
         return len(self.examples)
 
+    @leaves_no_trace
     @torch.no_grad()
     def measure(self, keeps: Tensor) -> Values:
         """Run the examples under every cut; `keeps` is [cut, layer, head], True for heads that are left alone, or gates
@@ -86,6 +88,7 @@ class HeadMeter:
                 self.advance(len(keep) * len(ready.batch))
         return self._compare_choices(values)
 
+    @leaves_no_trace
     def graded(self, gates: Tensor, metric: str) -> Tensor:
         """One metric under gates [cut, layer, head] from 0 to 1, with gradients back to them, [cut, example]."""
         if not self._kept:

@@ -1,21 +1,82 @@
-"""Adapters as peft writes them, merged into their base: every tensor of the file has a place, and every place one."""
+"""Adapters of peft: folders as it writes them, merged into their base, so that every tensor of the file has a place and
+every place one; and a `PeftModel` in memory."""
 
+import copy
+import re
 import warnings
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from safetensors import safe_open
-from transformers import PreTrainedModel
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.errors import HeadcountError, in_short
+from ..core.reading import parse_json, read_text
 from .pretrained import require_finite, require_same
 
-ADAPTER = "adapter_model.safetensors"
+WRAPPED = re.compile(r"\.(modules_to_save|original_module)\.")
+"""Where embeddings have grown, peft saves whole modules under these names too, beside their own."""
+ADAPTER, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 
 
 def has_adapter(folder: Path) -> bool:
     return (folder / ADAPTER).is_file()
+
+
+def is_adapter(folder: Path) -> bool:
+    """What peft or a trainer writes for a model that it has adapted: an adapter and no model."""
+    return (folder / CONFIG).is_file() and not (folder / "config.json").is_file()
+
+
+def base_of(folder: Path) -> str:
+    """The name, folder or hub id of the model that an adapter goes on, as its config has it."""
+    try:
+        facts = parse_json(read_text(folder / CONFIG, "The adapter's config"))
+    except ValueError as error:
+        raise HeadcountError(f"{folder / CONFIG} is not what peft writes: {in_short(error)}") from error
+    found = facts.get("base_model_name_or_path") if isinstance(facts, dict) else None
+    if not isinstance(found, str) or not found:
+        raise HeadcountError(f"{folder / CONFIG} names no base. Say which: headcount.load(folder, base=…).")
+    return str(folder / found) if (folder / found).is_dir() and not Path(found).exists() else found
+
+
+def fit_vocabulary(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> None:
+    """An adapter that was trained with new tokens has a larger tokenizer than its base, which peft expects to have been
+    enlarged."""
+    if tokenizer is not None and len(tokenizer) > cast(torch.Tensor, hf.get_input_embeddings().weight).shape[0]:
+        hf.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+
+
+def is_peft(module: nn.Module) -> bool:
+    return hasattr(module, "peft_config") and hasattr(module, "get_base_model")
+
+
+def unwrapped(module: nn.Module, merge: bool) -> PreTrainedModel:
+    """The HF module of a `PeftModel`: a copy with the adapter in its weights, or itself with the adapter live."""
+    peft = cast(Any, module)
+    if any(getattr(config, "is_prompt_learning", False) for config in peft.peft_config.values()):
+        raise HeadcountError("An adapter of prompts or prefixes leaves all heads as they were. Load its base.")
+    if not merge:
+        return cast(PreTrainedModel, peft.get_base_model())
+    try:
+        with torch.no_grad():
+            return cast(PreTrainedModel, copy.deepcopy(peft).merge_and_unload())
+    except Exception as error:  # of peft, where a kind of adapter cannot be merged
+        raise HeadcountError(f"The adapter cannot be merged: {in_short(error)}. Try merge=False.") from error
+
+
+def is_adapted(module: nn.Module) -> bool:
+    """Whether an adapter is live on this very module, so that its weight is not all that it computes with."""
+    return hasattr(module, "base_layer")
+
+
+def live_adapters(hf: nn.Module) -> list[list[str]]:
+    """What live adapters compute with beside their weights: how they are scaled, and whether they are switched on."""
+    names = ("scaling", "active_adapters", "disable_adapters", "merged_adapters")
+    adapted = ((name, module) for name, module in hf.named_modules() if is_adapted(module))
+    return [[name, *(str(getattr(module, each, "")) for each in names)] for name, module in adapted]
 
 
 def merge_adapter(hf: PreTrainedModel, folder: Path) -> PreTrainedModel:
@@ -27,7 +88,7 @@ def merge_adapter(hf: PreTrainedModel, folder: Path) -> PreTrainedModel:
     of_base = {f"base_model.model.{name}" for name in hf.state_dict()}  # embeddings that grew are saved beside
     try:
         with safe_open(folder / ADAPTER, "pt") as file:
-            there = [name for name in file.keys() if name not in of_base]  # noqa: SIM118, not a dictionary
+            there = [name for name in file.keys() if not WRAPPED.search(name)]  # noqa: SIM118, not a dictionary
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of tensors that it does not find, which are told below
             wrapped = cast(Any, PeftModel.from_pretrained(hf, str(folder)))
@@ -36,7 +97,7 @@ def merge_adapter(hf: PreTrainedModel, folder: Path) -> PreTrainedModel:
         raise
     except Exception as error:  # of peft, safetensors and torch, for files that are missing, broken or for another base
         raise HeadcountError(f"{where} could not be put on its base: {in_short(error)}") from error
-    require_same(list(wanted), there, where)
+    require_same(list(wanted), [name for name in there if name in wanted or name not in of_base], where)
     require_finite(wrapped, where)
     with torch.no_grad():
         merged: PreTrainedModel = wrapped.merge_and_unload()

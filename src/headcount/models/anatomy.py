@@ -41,6 +41,11 @@ class Anatomy:
 
 def out_first(module: nn.Module) -> Tensor:
     """A weight as nn.Linear stores it, [out, in]; GPT-2's Conv1D stores [in, out]."""
+    if hasattr(module, "base_layer"):
+        raise HeadcountError(
+            "This reads weights, and an adapter is live on those of this model. Merge it: headcount.load(model,"
+            " merge=True)."
+        )
     weight = cast(Tensor, module.weight)
     return weight if isinstance(module, nn.Linear) else weight.T
 
@@ -80,7 +85,7 @@ def _described(hf: nn.Module, family: Family, known: bool) -> Anatomy | None:
     config: Any = hf.config
     n_heads = int(config.get_text_config().num_attention_heads)
     projections = tuple(layer.get_submodule(path) for layer in layers)
-    widths = {getattr(projection, "in_features", out_first(projection).shape[1]) for projection in projections}
+    widths = {_width(projection) for projection in projections}
     if len(widths) != 1 or min(widths) % n_heads:
         raise HeadcountError(
             f"Every layer of {type(hf).__name__} must have the same {n_heads} heads (config.num_attention_heads),"
@@ -100,6 +105,12 @@ def _described(hf: nn.Module, family: Family, known: bool) -> Anatomy | None:
         attention_norms=tuple(layer.get_submodule(norm) for layer in layers) if known and norm else None,
         final_norm=_module(hf, family.final_norm) if known else None,
     )
+
+
+def _width(projection: nn.Module) -> int:
+    """How many features a projection takes."""
+    known: int | None = getattr(projection, "in_features", None)
+    return int(out_first(projection).shape[1]) if known is None else known
 
 
 def _module(root: nn.Module, path: str) -> nn.Module | None:

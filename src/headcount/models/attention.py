@@ -8,6 +8,7 @@ so they can stand as rows of one query: the same kernel, the same sums, no copie
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from .changes import changing
 from .model import Model
 
 NAME = "headcount_grouped"
@@ -32,14 +34,12 @@ def register_attention(name: str, function: AttentionFunction) -> None:
 @contextmanager
 def attending_by(model: Model, name: str, function: AttentionFunction | None = None) -> Iterator[None]:
     """Let the model attend by a function of ours, or by one that transformers knows, while the block lasts."""
-    before = model.hf.config._attn_implementation
     if function is not None:
         register_attention(name, function)
-    try:
+    with changing() as changes:
+        changes.note(partial(model.hf.set_attn_implementation, model.hf.config._attn_implementation))
         model.hf.set_attn_implementation(name)
         yield
-    finally:
-        model.hf.set_attn_implementation(before)
 
 
 def _grouped(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Mask, **more: Any) -> Mixed:

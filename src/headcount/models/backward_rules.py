@@ -16,7 +16,7 @@ their way back. Those of norms and activations run before all other hooks of the
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -28,11 +28,11 @@ from transformers.activations import ACT2CLS
 
 from ..core.errors import HeadcountError, require_known
 from ..core.words import BackwardRule, Readers
+from .changes import changing
 from .families import FAMILIES
 from .gates import gated_weights, mixed
 from .model import Model
 from .norms import NormParts
-from .stand_in import stand_in
 from .wiring import LayerWiring, find_wiring, has_edges
 
 Rule = Callable[..., tuple[Tensor | None, ...]]
@@ -71,11 +71,8 @@ def backward_rules(model: Model, rule: BackwardRule, readers: Readers = "kv-head
     rules, wiring = RULES[rule], find_wiring(model, readers, readied=True)
     family = FAMILIES[model.anatomy.model_type]
     like, known = cast(Tensor, model.unembedding.weight), {norm.module: norm for norm in wiring.norms()}
-    with ExitStack() as stack:
-
-        def after(module: nn.Module, hook: Callable[..., Tensor], first: bool) -> None:
-            stack.enter_context(module.register_forward_hook(hook, prepend=first))
-
+    with changing() as changes:
+        after = changes.after
         for module in (*model.hf.get_submodule(family.layers).modules(), wiring.final_norm.module):
             if type(module).__name__.endswith("Norm"):
                 after(module, partial(_freeze, known.get(module) or NormParts.probe(module, like)), first=True)
@@ -89,7 +86,7 @@ def backward_rules(model: Model, rule: BackwardRule, readers: Readers = "kv-head
                 after(module, partial(_scale_gradient, _shares(layer, module)), first=False)
             if rules.temperature is not None:
                 own = layer.attention.forward
-                stack.enter_context(stand_in(layer.attention, partial(_attend, own, rules.temperature)))
+                changes.instead(layer.attention, partial(_attend, own, rules.temperature))
         yield
 
 

@@ -28,6 +28,8 @@ from .model import Model
 
 SAME_NORM = 1e-3  # half precision moves a tensor's norm by some 1e-5, bfloat16 by 1e-4; other weights by more
 FACTS, GATES = "sparse.json", "gates.safetensors"
+CHECKPOINT = "checkpoint.safetensors"
+"""Of a run that has not ended: while it is there, nothing beside it counts."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,14 @@ class SparseFacts:
 
 
 def is_sparse(folder: Path) -> bool:
+    """Whether a folder holds the result of a run; refused where that run has not ended."""
+    if is_unfinished(folder) and (folder / FACTS).exists():
+        raise HeadcountError(f"{folder} holds a run of headcount sparsify that was stopped; the same command ends it.")
     return (folder / FACTS).is_file()
+
+
+def is_unfinished(folder: Path) -> bool:
+    return (folder / CHECKPOINT).exists()
 
 
 def save_gates(folder: Path, gates: tuple[Gates, ...]) -> None:

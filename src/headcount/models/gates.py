@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from ..core.errors import HeadcountError, in_short
 from ..core.words import GateForm, GateGradient
 from .attention import Mask, Mixed, register_attention
+from .changes import changing
 from .model import Model
 
 NAME = "headcount_sparse"
@@ -137,14 +138,10 @@ def counted(gates: tuple[Gates, ...], distance_power: float | None = None) -> Ab
 
 @contextmanager
 def _having(gates: tuple[Gates, ...], name: str, value: T) -> Iterator[T]:
-    before = [getattr(layer, name) for layer in gates]
-    for layer in gates:
-        setattr(layer, name, value)
-    try:
+    with changing() as changes:
+        for layer in gates:
+            changes.set(layer, name, value)
         yield value
-    finally:
-        for layer, old in zip(gates, before, strict=True):
-            setattr(layer, name, old)
 
 
 def _gated(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Mask, **more: Any) -> Mixed:

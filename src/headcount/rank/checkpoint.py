@@ -1,16 +1,19 @@
 """A fit that can be killed: its state in one file, written whole or not at all, so that it goes on where it was."""
 
 import json
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors.torch import load as parse
 from safetensors.torch import save as serialise
 from torch import Tensor
 
+from ..core.checksums import sealed, unsealed
+from ..core.errors import HeadcountError, in_short
 from ..core.files import writable_folder, write_file
+from ..core.progress import say
 
 MEANS = ("exp_avg", "exp_avg_sq")  # what Adam calls them
 SETTLED = 0.01
@@ -71,18 +74,25 @@ class Checkpoint:
 
     @classmethod
     def at(cls, path: Path, key: str) -> "Checkpoint":
-        """What an earlier run has left there; nothing where it left nothing whole."""
+        """What an earlier run has left there; nothing where it was of another fit, or where it is damaged, which is
+        said."""
+        writable_folder(path.parent)
         found = cls(path, key)
-        with suppress(OSError, SafetensorError, KeyError, TypeError, ValueError), safe_open(path, "pt") as file:
-            if file.metadata()["key"] == key:
-                updates: dict[str, int] = json.loads(file.metadata()["updates"])
-                parts = {name: {part: file.get_tensor(f"{name}/{part}") for part in PARTS} for name in updates}
-                found.stages = {name: FitState(**parts[name], update=updates[name]) for name in updates}
+        if path.exists():
+            try:
+                data, facts = unsealed(path)
+                if facts["key"] == key:
+                    updates: dict[str, int] = json.loads(facts["updates"])
+                    tensors = parse(data)
+                    parts = {name: {part: tensors[f"{name}/{part}"] for part in PARTS} for name in updates}
+                    found.stages = {name: FitState(**parts[name], update=updates[name]) for name in updates}
+            except (HeadcountError, OSError) as error:
+                say(f"{in_short(error)} The fit begins anew.")
         return found
 
     def save(self, stage: str, state: FitState) -> None:
         self.stages[stage] = state
-        writable_folder(self.path.parent)
         tensors = {f"{name}/{part}": getattr(kept, part) for name, kept in self.stages.items() for part in PARTS}
         updates = {name: kept.update for name, kept in self.stages.items()}
-        write_file(self.path, serialise(tensors, {"updates": json.dumps(updates), "key": self.key}))
+        facts = {"updates": json.dumps(updates), "key": self.key}
+        write_file(self.path, sealed(partial(serialise, tensors), facts))

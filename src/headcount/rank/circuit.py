@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..core.exports import EXPORTS
 from ..core.files import write_file
+from ..core.shown import Shown
 from ..models.graph import Graph
 
 
@@ -24,7 +25,7 @@ class Edge(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Circuit:
+class Circuit(Shown):
     """A set of edges with their scores, both [writer, reader]; the scores are of all edges."""
 
     model: str

@@ -11,7 +11,7 @@ several right or wrong tokens, the best of each side on the clean prompt count, 
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from ..core.errors import HeadcountError
 from ..edit import visit_heads
 from ..models import Model
+from ..models.changes import changing
 from ..models.norms import NormParts
 from ..tasks.batches import Batch
 from ..tasks.examples import Pair
@@ -108,9 +109,9 @@ class Written:
 def inputs_of(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
     """Collect what enters some modules, in the order in which they run."""
     seen: list[Tensor] = []
-    with ExitStack() as stack:
+    with changing() as changes:
         for module in modules:
-            stack.callback(module.register_forward_pre_hook(lambda module, args: seen.append(args[0])).remove)
+            changes.before(module, lambda module, args: seen.append(args[0]))
         yield seen
 
 

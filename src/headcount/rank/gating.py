@@ -38,6 +38,7 @@ from ..core.saving import Floats, Saved
 from ..edit import Filler
 from ..meters import TOKENS_A_PASS, Advance, HeadMeter
 from ..models import Model
+from ..models.changes import leaves_no_trace
 from ..tasks.examples import Example, Task
 from .fit import Fit, checked_fit
 from .gate_fit import Fitter, Objective, Stage
@@ -48,6 +49,7 @@ from .scores import HeadScores
 FLOOR = -5.0
 
 
+@leaves_no_trace
 def fit_roles(
     model: Model,
     task: Task,
@@ -134,6 +136,7 @@ class ContrastGates(Saved):
         return HeadScores(self.model, task, "contrast", "log_prob_per_token", self.gates, "seeds", provenance=origin)
 
 
+@leaves_no_trace
 def fit_contrast(
     model: Model,
     retain: Task,

@@ -9,15 +9,13 @@ score is the mean attention weight from a token of the second copy at position i
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import torch
 from torch import Tensor
 
+from ..edit.attention import attention_weights
 from ..models import Model
-from ..models.attention import attending_by
-from ..models.gates import gates_of
 from ..tasks.examples import Example
 from .method import Request
 
@@ -36,14 +34,6 @@ def _attention_to(model: Model, examples: Sequence[Example], request: Request, b
     return torch.cat(scores).double()
 
 
-@torch.no_grad()
-def attention_weights(model: Model, ids: Tensor) -> tuple[Tensor, ...]:
-    """What every head looks at, one tensor a layer, [row, head, query, key]; of a sparse model what its gates leave."""
-    with eager_attention(model):
-        weights: tuple[Tensor, ...] = model.hf(input_ids=ids, output_attentions=True, use_cache=False).attentions
-    return weights
-
-
 previous_token = partial(_attention_to, back=1)
 duplicate_token = partial(_attention_to, back=COPY_LENGTH)
 induction = partial(_attention_to, back=COPY_LENGTH - 1)
@@ -57,9 +47,3 @@ def repeated_tokens(model: Model, rows: int, generator: torch.Generator) -> Tens
     front = model.encode("a")[:1] if model.tokenizer is not None else []
     start = torch.tensor([i for i in front if i in special], dtype=torch.long).expand(rows, -1)
     return torch.cat([start, copy, copy], dim=1).to(model.device)
-
-
-def eager_attention(model: Model) -> AbstractContextManager[None]:
-    """The attention implementation that shows its weights, for as long as the block lasts. A sparse model's own does,
-    and with another one its gates would be open."""
-    return nullcontext() if gates_of(model) else attending_by(model, "eager")

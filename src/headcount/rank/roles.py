@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ..core.errors import require_known
 from ..core.provenance import Facts
 from ..core.saving import Floats, Row, Saved, Tabled
+from ..core.shown import Shown
 from ..core.words import ROLES, Role
 from .scores import HeadScores
 
@@ -18,7 +19,7 @@ Aggregation = Literal["always", "any", "mean", "max"]
 
 
 @dataclass(frozen=True, eq=False)
-class HeadRoles(Saved, Tabled):
+class HeadRoles(Saved, Tabled, Shown):
     """Gates of several fits, and the scores that follow from them (Nam et al. 2025, table 1).
 
     facilitating   G+ high, G- high    F = G-              the task falls without the head

@@ -11,6 +11,7 @@ from ..edit.edge_fills import check_cut
 from ..meters import TOKENS_A_PASS, Advance
 from ..meters.metrics import require_metric
 from ..models import Model
+from ..models.changes import leaves_no_trace
 from ..models.wiring import find_graph
 from ..tasks.examples import Example, Task, pairs_only
 from .fit import AnyFit, fit_for
@@ -18,6 +19,7 @@ from .method import METHODS, Request
 from .scores import EdgeScores, HeadScores
 
 
+@leaves_no_trace
 def score(
     model: Model,
     task: Task,

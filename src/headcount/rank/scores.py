@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..core.errors import HeadcountError
 from ..core.provenance import Facts
 from ..core.saving import Floats, Row, Saved, Tabled
+from ..core.shown import Shown
 from ..core.words import READERS, Readers, ScoreOrder, Units
 from ..edit import Head, head_name
 from ..models import Model
@@ -44,7 +45,7 @@ def ranked(values: Floats, by: ScoreOrder = "absolute", mix: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class HeadScores(Saved, Tabled):
+class HeadScores(Saved, Tabled, Shown):
     """One number a head: positive says that keeping the head raises the metric."""
 
     FILE: ClassVar[str] = "scores"
@@ -97,7 +98,7 @@ class HeadScores(Saved, Tabled):
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeScores(Saved, Tabled):
+class EdgeScores(Saved, Tabled, Shown):
     """One number an edge: positive says that keeping the edge raises the metric."""
 
     FILE: ClassVar[str] = "edge-scores"

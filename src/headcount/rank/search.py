@@ -28,6 +28,7 @@ from ..edit.cut import parse_head
 from ..meters import TOKENS_A_PASS, Advance, HeadMeter
 from ..meters.metrics import require_metric
 from ..models import Model
+from ..models.changes import leaves_no_trace
 from ..tasks.examples import Example, Task
 from .method import METHODS, Request
 from .scores import EdgeScores, HeadScores
@@ -78,6 +79,7 @@ class Found(Saved):
         return f"{self.ranked} heads by ranking, {len(self.heads)} by search{fewest}; {share}"
 
 
+@leaves_no_trace
 def search(
     model: Model,
     task: Task,

@@ -1,7 +1,7 @@
 """What a sparse model is worth on held-out text, its gates hard."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import torch
 import torch.nn.functional as F
@@ -29,6 +29,12 @@ class Evaluation:
     dead_heads: int  # heads of which no gate opened anywhere
     heads: int
     by_source: dict[str, dict[str, float]]  # loss and dense loss of every source
+    open_by_head: list[list[float]] = field(default_factory=list)  # open edges of all causal edges, [layer][head]
+
+    @classmethod
+    def from_dict(cls, facts: Facts) -> "Evaluation":
+        """What `to_dict` gave, also in older versions."""
+        return cls(**{name: value for name, value in facts.items() if name in cls.__dataclass_fields__})
 
     @property
     def in_words(self) -> str:
@@ -67,8 +73,8 @@ def evaluate(
 ) -> Evaluation:
     """On `at_most` of the held-out sequences, every source in proportion to its size."""
     chosen = sample(held_out, at_most)
-    open_edges = edges = rows = empty = 0.0
-    alive = torch.zeros(model.n_layers, model.n_heads, dtype=torch.bool)
+    rows = empty = 0.0
+    by_head = torch.zeros(2, model.n_layers, model.n_heads, dtype=torch.float64)  # open edges, and all
     by_source: dict[str, dict[str, float]] = {}
     open_losses: list[Tensor] = []
     for source, sequences in chosen.items():
@@ -81,11 +87,10 @@ def evaluate(
             with drawn(gates, "open"):
                 open_losses.append(token_losses(model.logits(ids), ids) if gates else losses[-1])
             for layer, (opened, there) in enumerate(zip(ledger.open, ledger.edges, strict=True)):
-                open_edges += float(opened.sum())
-                edges += float(there.expand_as(opened).sum())
+                by_head[0, layer] += opened.sum((0, 2)).double().cpu()
+                by_head[1, layer] += there.expand_as(opened).sum((0, 2)).double().cpu()
                 rows += opened.numel()
                 empty += float((opened == 0).sum())
-                alive[layer] |= (opened.sum((0, 2)) > 0).cpu()
         both = {"loss": losses, "dense_loss": dense_losses}
         by_source[source] = {name: float(torch.cat(each).mean()) for name, each in both.items()}
         by_source[source]["sequences"] = float(len(sequences))
@@ -96,9 +101,11 @@ def evaluate(
 
     length = int(next(iter(chosen.values())).shape[1])
     means = mean("loss"), mean("dense_loss"), float(torch.cat(open_losses).mean())
+    open_edges, edges = (float(side.sum()) for side in by_head)
     shares = open_edges / edges if edges else 1.0, open_edges / rows if rows else None, empty / rows if rows else 0.0
-    dead = int((~alive).sum()) if gates else 0
-    return Evaluation(length, int(total), *means, *shares, dead, model.head_count, by_source)
+    dead = int((by_head[0] == 0).sum()) if gates else 0
+    open_by_head = (by_head[0] / by_head[1]).tolist() if gates else []
+    return Evaluation(length, int(total), *means, *shares, dead, model.head_count, by_source, open_by_head)
 
 
 def sample(held_out: dict[str, Tensor], at_most: int) -> dict[str, Tensor]:

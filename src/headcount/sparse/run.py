@@ -1,19 +1,22 @@
 """`headcount.sparsify`: the whole way from a model and text to a folder that `headcount.load` takes."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 import torch
 from accelerate import Accelerator
 
 from ..core.errors import HeadcountError
-from ..core.files import writable_folder
+from ..core.files import fill_folder, writable_folder
 from ..core.progress import progress_bar, say
 from ..core.provenance import versions
+from ..core.registry import resolve
 from ..models import NAMED, Model, gated_folder, load
 from ..models.adapters import ADAPTER, has_adapter
-from ..models.gated_folder import SparseFacts, is_sparse
+from ..models.changes import leaves_no_trace
+from ..models.gated_folder import CHECKPOINT, FACTS, SparseFacts, is_sparse, is_unfinished
 from ..models.gates import gates_of
 from .allocator import keep_freed_memory
 from .evaluation import Evaluation, evaluate
@@ -21,10 +24,13 @@ from .outputs import LOGS, Rows, write_log, write_result
 from .recipe import Recipe
 from .text import read_text
 from .trainee import Trainee, make_trainee
-from .training import FILE as CHECKPOINT
 from .training import train
 
+REPORT = "headcount.studies.report:write_report"
+"""Pages are made in a room below, so it is looked up late."""
 
+
+@leaves_no_trace
 def sparsify(
     source: str | Path,
     text: Sequence[str] | str,
@@ -53,8 +59,6 @@ def sparsify(
     recipe = recipe or Recipe()
     folder = writable_folder(Path(out).expanduser())
     accelerator = Accelerator(cpu=device == "cpu", mixed_precision=_precision(device))
-    if is_sparse(folder):
-        raise HeadcountError(f"{folder} holds a finished model. Give another --out, or delete it to train it again.")
     _require_own(folder)
     # All weights are trained in full precision; under adapters they may stay in the checkpoint's own.
     dtype = torch.float32 if recipe.lora is None else None
@@ -94,7 +98,6 @@ def sparsify(
         shown = sequences.held_out, recipe.batch, recipe.evaluate_sequences
         found = evaluate(model, trainee.gates, trainee.dense_logits, *shown)
     if accelerator.is_main_process:
-        write_log(folder, rows)
         made = {
             "recipe": recipe.facts(),
             "text": [Path(each).name for each in sources],
@@ -104,16 +107,21 @@ def sparsify(
         }
         form = None if recipe.control else recipe.form
         facts = SparseFacts(form, recipe.sharpness, _lasting(source), *weights, made)
-        write_result(folder, trainee, facts, found, merge)
-        (folder / CHECKPOINT).unlink(missing_ok=True)
+        with fill_folder(folder, first=FACTS) as unfinished:
+            write_log(unfinished, rows)
+            write_result(unfinished, trainee, facts, found, merge)
+            cast(Callable[[Path], Path], resolve(REPORT))(unfinished)
+        (folder / CHECKPOINT).unlink()  # with which the run has ended
     accelerator.end_training()
     return found
 
 
 def _require_own(folder: Path) -> None:
     """Nobody else's files are written over: a folder is empty, or that of a run that was stopped."""
-    if (folder / CHECKPOINT).exists():
+    if is_unfinished(folder):
         return
+    if is_sparse(folder):
+        raise HeadcountError(f"{folder} holds a finished model. Give another --out, or delete it to train it again.")
     others = sorted(path.name for path in folder.iterdir() if path.name not in LOGS and not path.name.startswith("."))
     if others:
         raise HeadcountError(

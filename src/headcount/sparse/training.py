@@ -4,18 +4,22 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator
-from safetensors import SafetensorError, safe_open
+from safetensors.torch import load as parse
 from safetensors.torch import save as serialise
 from torch import Tensor, nn
 
-from ..core.errors import HeadcountError
+from ..core.checksums import sealed, unsealed
+from ..core.errors import HeadcountError, in_short
 from ..core.files import write_file
 from ..core.keys import digest
+from ..core.progress import say
+from ..models.gated_folder import CHECKPOINT
 from ..models.gates import counted, drawn
 from .objective import Bound, Losses, bounds_of, regulariser
 from .recipe import Recipe
@@ -23,7 +27,6 @@ from .text import Text
 from .trainee import Trainee
 
 GRADIENT_NORM = 1.0
-FILE = "checkpoint.safetensors"
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 Report = Callable[[list[dict[str, float]], int], None]  # told the log so far, and how many of its entries are new
 
@@ -45,25 +48,25 @@ class Training:
                 tensors[f"{moment}/{name}"] = value.detach().cpu().contiguous()
         state = {"rows": self.rows, "bounds": [vars(bound) for bound in self.bounds]}
         facts = {"key": key, **{name: json.dumps(value) for name, value in state.items()}}
-        write_file(folder / FILE, serialise(tensors, facts))
+        write_file(folder / CHECKPOINT, sealed(partial(serialise, tensors), facts))
 
     def restore(self, folder: Path, key: str) -> int:
-        """Go on where an earlier run stopped, if it was the same run; the number of steps that are done."""
-        path = folder / FILE
+        """Go on where an earlier run stopped, if it was the same run; the number of steps that are done. A checkpoint
+        that is damaged is said, and the run begins anew."""
+        path = folder / CHECKPOINT
         if not path.exists():
             return 0
         try:
-            with safe_open(path, framework="pt") as file:
-                state = file.metadata()
-                same = state["key"] == key
-                tensors = {name: file.get_tensor(name) for name in file.offset_keys() if same}
-        except (OSError, SafetensorError, KeyError, TypeError) as error:
-            raise HeadcountError(f"The checkpoint {path} cannot be read; delete it to begin anew. ({error})") from error
-        if not same:
+            data, state = unsealed(path)
+        except (HeadcountError, OSError) as error:
+            say(f"{in_short(error)} Training begins anew.")
+            return 0
+        if state["key"] != key:
             raise HeadcountError(
                 f"{folder} holds a checkpoint of another run (other text, model or settings). Give the settings it was"
                 " begun with to go on, another --out, or delete the checkpoint to begin anew."
             )
+        tensors = parse(data)
         self.rows[:] = json.loads(state["rows"])
         for bound, saved in zip(self.bounds, json.loads(state["bounds"]), strict=True):
             vars(bound).update(saved)
@@ -107,7 +110,8 @@ def train(
             )
         training.rows.append(row)
         report(training.rows, 1)
-        if (step + 1) % recipe.checkpoint_every == 0 and accelerator.is_main_process:
+        ends = step + 1 == recipe.steps  # what comes then, evaluation and the last write, may be killed too
+        if (ends or (step + 1) % recipe.checkpoint_every == 0) and accelerator.is_main_process:
             training.save(folder, key)
     return training.rows
 

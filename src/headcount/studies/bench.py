@@ -13,10 +13,11 @@ from ..core.progress import waiting
 from ..core.provenance import Facts
 from ..models import Model, load
 from . import STUDIES
-from .panel import Fingerprinted
+from .panel import Fingerprinted, loading_of
 from .plan import Job, Step, Subject
 
-Loader = Callable[[str], Model]
+Loader = Callable[..., Model]
+"""Of a name, and of options such as device and dtype where a study has them."""
 KEPT_SHARE = 0.25
 """Models are kept while all of them together take less than this share of the machine's memory."""
 
@@ -26,13 +27,16 @@ class Bench:
     loader: Loader = load
     names: tuple[str, ...] = ()
     """All models of the study, to tell apart folders of the same name."""
-    _models: dict[str, Model] = field(default_factory=dict)
+    _models: dict[tuple[str, str], Model] = field(default_factory=dict)
     _examples: dict[str, Fingerprinted] = field(default_factory=dict)
 
-    def model(self, name: str) -> Model:
-        if name not in self._models:
+    def model(self, name: str, asked: Facts) -> Model:
+        """As a panel asks for it: on its device, in its precision."""
+        options = loading_of(asked["panel"])
+        key = name, digest(options)
+        if key not in self._models:
             with waiting(f"loading {name}"):
-                model = self.loader(name)
+                model = self.loader(name, **options)
                 if sum(Path(other).name == model.name for other in self.names) > 1:
                     model = replace(model, name=name)
                 _ = model.fingerprint  # takes a moment for large models
@@ -40,15 +44,15 @@ class Bench:
             size = sum(weight.numel() * weight.element_size() for weight in weights)
             if size > KEPT_SHARE * psutil.virtual_memory().total:
                 self._models.clear()
-            self._models[name] = model
-        return self._models[name]
+            self._models[key] = model
+        return self._models[key]
 
     def examples(self, name: str, asked: Facts) -> Fingerprinted:
         """What a panel asks of a model, made once."""
         key = digest([name, asked])
         if key not in self._examples:
             kind = STUDIES.named(asked["kind"])
-            self._examples[key] = kind.settings(**asked["panel"]).examples(self.model(name))
+            self._examples[key] = kind.settings(**asked["panel"]).examples(self.model(name, asked))
         return self._examples[key]
 
     def job(self, step: Step[Result], advance: Callable[[float], None], note: Callable[[str], None]) -> Job:
@@ -56,7 +60,7 @@ class Bench:
         subject = step.subject
         if subject is None:
             return Job(step.settings, None, None, advance, note)  # type: ignore[arg-type]
-        model, examples = self.model(subject.model), self.examples(subject.model, subject.asked)
+        model, examples = self.model(subject.model, subject.asked), self.examples(subject.model, subject.asked)
         here = Subject.of(subject.model, model, subject.asked, examples).identity
         if any(subject.identity[key] != fact for key, fact in here.items()):
             what = f"{subject.model} or its examples"

@@ -19,17 +19,17 @@ class Ledger:
     cached: dict[str, str] = field(default_factory=dict)
 
 
-Executor = Callable[[Plan, Bench, Store | None, Bar, Ledger], Found]
-"""Comes back with the results of all steps; those that the store has are not computed again."""
+Executor = Callable[[Plan, Bench, Store | None, Bar, Ledger, Found], Found]
+"""Comes back with the results of all steps; those that were found before, or that the store has, are not computed."""
 
 
-def in_process(plan: Plan, bench: Bench, store: Store | None, bar: Bar, ledger: Ledger) -> Found:
+def in_process(plan: Plan, bench: Bench, store: Store | None, bar: Bar, ledger: Ledger, before: Found) -> Found:
     """Steps in their order. A refusal ends the study, unless the step is optional: then it is the step's result."""
-    found = Found()
-    for step in plan.steps:
+    found = Found(dict(before.results))
+    for step in (step for step in plan.steps if step.key not in before.results):
         bar.describe(step.label)
         begun, paid = time.monotonic(), Paid(bar.advance)
-        kept = None if store is None else store.find(step.key, step.returns)
+        kept = None if store is None else store.find(step.key, step.returns, step.label)
         try:
             result = kept
             if result is None:

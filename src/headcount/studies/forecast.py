@@ -21,7 +21,8 @@ def print_plan(study: Study, memory: int | None) -> None:
     bench, store = Bench(names=study.models), Store()
     steps = plan_study(study, bench, memory).plan.steps
     with waiting("timing a forward pass"):
-        speed = {name: tokens_a_second(bench.model(name)) for name in study.models}
+        asked = {step.subject.model: step.subject.asked for step in steps if step.subject is not None}
+        speed = {name: tokens_a_second(bench.model(name, asked)) for name, asked in asked.items()}
     rows, left = [], dict[str, float]()
     for step in steps:
         cached, seconds = store.has(step.key), step.cost / speed[step.subject.model] if step.subject else 0.0

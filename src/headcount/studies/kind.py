@@ -6,6 +6,7 @@
     outputs.py     write(folder, study, cells) -> Summary
     figure.py      plot(curves, threshold, title) -> a figure of curves alone, for `headcount.plot`
     table.py       show(result), in the terminal
+    page.py        page(found) -> Report, for the browser; a kind without one shows its curves there
     NAME.toml      the study as it comes
 
 (Free of torch until one of them is asked for.)
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from ..sweeps import Curve
     from .plan import Found, Step
 
-Part = Literal["steps", "outputs", "figure", "table"]
+Part = Literal["steps", "outputs", "figure", "table", "page"]
 
 
 class Summary(TypedDict):
@@ -38,6 +40,7 @@ class Summary(TypedDict):
     version: int  # changes when the meaning of a key does
     kind: str
     title: str
+    warnings: list[str]  # why its numbers may mean little: a model that cannot do a task, coarse precision
 
 
 class Cell(Protocol):
@@ -71,6 +74,9 @@ class StudyKind:
 
     def part(self, name: Part) -> ModuleType:
         return import_module(f"{self.home}.{name}")
+
+    def has(self, name: Part) -> bool:
+        return find_spec(f"{self.home}.{name}") is not None
 
     @property
     def toml(self) -> Path:

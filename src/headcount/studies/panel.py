@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self
 from pydantic import AfterValidator, Field
 
 from ..core.settings import Listed, Settings, check
-from ..core.words import SplitBy
+from ..core.words import DtypeName, SplitBy
 
 if TYPE_CHECKING:
     from ..models import Model
@@ -18,6 +18,14 @@ Texts = Annotated[Listed[str], AfterValidator(check(bool, "must be a list of tex
 
 Table = dict[str, Any]
 """Keys and values of a panel, as a TOML has them."""
+
+
+LOADING = ("device", "dtype", "revision", "bos")
+
+
+def loading_of(panel: Table) -> dict[str, str | bool]:
+    """What `headcount.load` is told beside the name, of the facts of a panel."""
+    return {key: panel[key] for key in LOADING if panel.get(key)}
 
 
 class Fingerprinted(Protocol):
@@ -57,6 +65,14 @@ class Panel(Settings):
     """Examples, in all splits together."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Of the examples and of everything random."""
+    device: str = ""
+    """Where models run: cpu, cuda, mps; the best one by default."""
+    dtype: DtypeName = ""
+    """Precision of the weights: float32 on the CPU, elsewhere the checkpoint's own by default."""
+    revision: str = ""
+    """Of models on the hub: a branch, tag or commit."""
+    bos: bool = False
+    """Whether prompts begin with the beginning-of-text token also where the tokenizer does not put it there."""
     split: SplitBy = "words"
     """What train and test do not share: words of answers, or, of built-in pairs, templates and all that fills them."""
 

@@ -19,6 +19,7 @@ from ..models import Model
 from ..models.families import family_facts
 from ..sweeps import Curve
 from ..tasks.examples import Example
+from ..tasks.texts import PromptTexts
 from .panel import Fingerprinted
 
 R = TypeVar("R", bound=Result)
@@ -151,6 +152,8 @@ class ScoredCell(Generic[P, S]):
     panel: P
     scores: S
     curves: list[Curve]
+    prompts: PromptTexts | None = None
+    """The test prompts that were measured, as texts; None where they cannot be had."""
 
 
 @dataclass(frozen=True)
@@ -164,15 +167,18 @@ class ScoredWork(Generic[P, S]):
     scoring: Step[Any] | None
     sweeps: tuple[Step[Curve], ...]
     note: str = ""
+    reading: Step[PromptTexts] | None = None
+    """The prompts for readers of the report."""
 
     @property
     def steps(self) -> Sequence[Step[Result]]:
-        return [*([self.scoring] if self.scoring else []), *self.sweeps]
+        return [step for step in (self.scoring, *self.sweeps, self.reading) if step is not None]
 
     def gather(self, found: Found) -> ScoredCell[P, S]:
         names: dict[str, Any] = self.names
         scores: Any = self.scoring and replace(found[self.scoring], **names)
-        return ScoredCell(self.panel, scores, [replace(found[step], **names, title=self.title) for step in self.sweeps])
+        curves = [replace(found[step], **names, title=self.title) for step in self.sweeps]
+        return ScoredCell(self.panel, scores, curves, found.maybe(self.reading)[0])
 
 
 @dataclass(frozen=True)

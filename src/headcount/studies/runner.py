@@ -6,20 +6,26 @@ Finished steps are found in the cache by their keys, so a killed run goes on whe
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic
 
 from ..core.cache import Store
+from ..core.errors import HeadcountError
 from ..core.files import writable_folder
 from ..core.progress import progress_bar, say
 from ..models import load
+from ..models.changes import leaves_no_trace
 from ..sweeps import Curve
+from ..view.page.notebook import HEIGHT, framed
 from .bench import Bench, Loader
 from .executor import Executor, Ledger, in_process
 from .kind import Cell, Summary, Together
-from .outputs import S, write_common
-from .plan import Plan, Work
+from .names import named_apart
+from .outputs import S, holds_another, results, write_common
+from .plan import Found, Plan, Work
+from .precision import is_coarse, words_of_rounding
+from .report import PAGE, read_report, write_study_report
 from .study import Study, read_study
 
 
@@ -32,6 +38,16 @@ class StudyResult(Generic[S]):
     computed: int
     """Steps that were run; the others came from the cache."""
     cached: int
+
+    @property
+    def report(self) -> Path:
+        """The page to open in a browser."""
+        return self.folder / PAGE
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook, in a frame of its own."""
+        words = f"{self.study.title}: {'; '.join(read_report(self.folder).sentences[:3])}"
+        return framed(self.report.read_text(encoding="utf-8"), words, HEIGHT["study"])
 
     @property
     def curves(self) -> tuple[Curve, ...]:
@@ -51,8 +67,13 @@ class Planned:
     """[panel][model]."""
     together: Together | None
     plan: Plan
+    of_cells: Plan
+    """The same without what is done for all cells together."""
+    coarse: list[str]
+    """Of models in half precision, how far they are rounded."""
 
 
+@leaves_no_trace
 def run(
     study: str | Path,
     *,
@@ -82,22 +103,49 @@ def run(
     """
     read = read_study(study, quick=quick, models=models, tasks=tasks, overrides=overrides)
     folder = writable_folder(Path(out) if out else Path("headcount-results") / read.name)
+    store = Store() if cache else None
+    if store is not None:
+        writable_folder(store.folder)
     bench, ledger = Bench(loader, read.models), Ledger()
     planned = plan_study(read, bench, memory)
+    # As they are run, with what the tasks decided.
+    panels = [getattr(row[0], "panel", panel) for row, panel in zip(planned.works, read.panels, strict=True)]
+    read = replace(read, panels=tuple(panels))
     if not quiet:
-        for note in dict.fromkeys(work.note for row in planned.works for work in row if work.note):
+        if holds_another(folder, read):
+            say(f"{folder} holds the results of another study. These take their place; --out keeps both.")
+        for note in dict.fromkeys(
+            [*planned.coarse, *(work.note for row in planned.works for work in row if work.note)]
+        ):
             say(note)
     with progress_bar(sum(step.cost for step in planned.plan.steps), quiet, lines=True) as bar:
-        found = executor(planned.plan, bench, Store() if cache else None, bar, ledger)
+        found = executor(planned.of_cells, bench, store, bar, ledger, Found())
+        last = planned.together.steps if planned.together else ()
+        if any(store is None or not store.has(step.key) for step in last):
+            # They may wait for other programs. What is there by now is written without them first.
+            reasons = {step.key: HeadcountError(f"{step.label} has not answered yet.") for step in last}
+            _write(folder, read, planned, ledger, Found({**found.results, **reasons}))
+        found = executor(planned.plan, bench, store, bar, ledger, found)
+    cells, summary = _write(folder, read, planned, ledger, found)
+    return StudyResult(read, cells, folder, summary, len(ledger.computed), len(ledger.cached))
+
+
+def _write(
+    folder: Path, study: Study, planned: Planned, ledger: Ledger, found: Found
+) -> tuple[tuple[Cell, ...], Summary]:
+    """What has been found, into the output folder."""
     cells = [[work.gather(found) for work in row] for row in planned.works]
     if planned.together is not None:
         cells = planned.together.finish(cells, found)
-    summary: Summary = read.kind.part("outputs").write(folder, read, cells)
     done = {**ledger.computed, **ledger.cached}
     steps = [{"key": step.key, "label": step.label} for step in planned.plan.steps if step.key in done]
     flat = tuple(cell for row in cells for cell in row)
-    write_common(folder, read, flat, summary, steps)
-    return StudyResult(read, flat, folder, summary, len(ledger.computed), len(ledger.cached))
+    with results(folder) as unfinished:
+        summary: Summary = study.kind.part("outputs").write(unfinished, study, cells)
+        summary["warnings"] = [*summary.get("warnings", []), *planned.coarse]
+        tables = write_common(unfinished, study, flat, summary, steps)
+        write_study_report(unfinished, study, cells, tables, {**summary})
+    return flat, summary
 
 
 def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned:
@@ -106,14 +154,20 @@ def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned
         panel.check()
     kind, steps_of = study.kind, study.kind.part("steps")
     made: dict[tuple[int, str], Work[Cell]] = {}
+    coarse: dict[str, str] = {}
     for name in study.models:  # each model is loaded once, whatever the order of the panels
         for index, panel in enumerate(study.panels):
             if name in panel.models:
-                examples = bench.examples(name, {"kind": kind.name, "panel": panel.facts()})
-                made[index, name] = steps_of.plan(kind, panel, name, bench.model(name), examples, memory)
+                asked = {"kind": kind.name, "panel": panel.facts()}
+                model, examples = bench.model(name, asked), bench.examples(name, asked)
+                examples = named_apart(study.panels, index, examples)
+                if is_coarse(model) and name not in coarse:
+                    coarse[name] = words_of_rounding(model, examples)
+                made[index, name] = steps_of.plan(kind, panel, name, model, examples, memory)
     works = [[made[index, name] for name in panel.models] for index, panel in enumerate(study.panels)]
     together: Together | None = None
     if hasattr(steps_of, "together"):
         together = steps_of.together([work for row in works for work in row])
-    steps = [step for work in made.values() for step in work.steps] + list(together.steps if together else [])
-    return Planned(works, together, Plan.of(steps))
+    steps = [step for work in made.values() for step in work.steps]
+    plan = Plan.of([*steps, *(together.steps if together else [])])
+    return Planned(works, together, plan, Plan.of(steps), list(coarse.values()))

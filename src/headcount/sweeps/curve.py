@@ -1,5 +1,6 @@
 """A curve: what is left of a behaviour against the number of units kept or masked, with intervals."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Generic, Literal, NamedTuple, TypeVar
 
@@ -8,6 +9,7 @@ import numpy as np
 from ..core.errors import HeadcountError, did_you_mean
 from ..core.provenance import Facts
 from ..core.saving import Floats, Row, Saved, Tabled
+from ..core.shown import Shown
 from ..core.words import Aim, CurveKind, Mode, in_words
 from .needed import (
     NEAR,
@@ -39,7 +41,7 @@ class Interval(NamedTuple, Generic[T]):
 
 
 @dataclass(frozen=True, eq=False)
-class Curve(Saved, Tabled):
+class Curve(Saved, Tabled, Shown):
     """Every metric of every test pair at every k, from which means, intervals and explained effect are computed.
 
     Explained effect: EE(k) = (m(k) - m(none)) / (m(all) - m(none)), m being the mean of the curve's metric over pairs;
@@ -75,6 +77,9 @@ class Curve(Saved, Tabled):
     """Mean of each metric over the same examples with the model whole, where no k says so."""
     groups: tuple[str, ...] = field(default=(), repr=False)
     """Which examples are of one kind, such as a template: intervals resample kinds, as their examples go together."""
+    own: dict[str, Floats] = field(default_factory=dict, repr=False)
+    """Of attention edges in an order of scores, which every prompt has for itself: the first of each prompt by its
+    number, [edge, 5], with layer, head, query, key and score."""
     provenance: Facts = field(default_factory=dict, repr=False)
 
     @property
@@ -123,11 +128,22 @@ class Curve(Saved, Tabled):
         """The smallest k that is faithful, or that has reached the threshold: see `needed.py`.
 
         Only measured k count: a sweep adds points around its own threshold, for others it is as fine as the grid."""
+        return self.needed_at((threshold,), level, aim)[0]
+
+    def needed_at(
+        self, thresholds: Sequence[float], level: float = 0.9, aim: Aim = "faithful"
+    ) -> tuple[UnitsNeeded, ...]:
+        """`units_needed` at many thresholds, from the same resamplings."""
         ks, done = np.asarray(self.ks, dtype=np.float64), self._done(self._mean(EXPLAINED))
         samples = self._done(self._samples(EXPLAINED, level))
-        found = (*interval_of_k(ks, done, samples, threshold, level, aim), stays_from(ks, holds(done, threshold, aim)))
-        value, low, high, stays = map(whole_number, found)
-        return UnitsNeeded(value, low, high, self.total, threshold, level, self.units, self.mode, aim, stays)
+        ends = np.quantile(samples, ends_of(level), axis=0)
+        found = []
+        for at in thresholds:
+            interval = interval_of_k(ks, done, samples, ends, at, level, aim)
+            numbers = map(whole_number, (*interval, stays_from(ks, holds(done, at, aim))))
+            value, low, high, stays = numbers
+            found.append(UnitsNeeded(value, low, high, self.total, at, level, self.units, self.mode, aim, stays))
+        return tuple(found)
 
     def first_k(self, threshold: float, aim: Aim = "faithful") -> int | None:
         """`units_needed` without an interval."""
@@ -136,8 +152,14 @@ class Curve(Saved, Tabled):
 
     def crossings(self, threshold: float, level: float | None, aim: Aim = "faithful", stream: int = 0) -> Floats:
         """The same in every resampling, [sample]; infinite where it never comes to that."""
-        done = self._done(self._samples(EXPLAINED, level, stream))
-        return first_k(np.asarray(self.ks, dtype=np.float64), holds(done, threshold, aim))
+        return self.crossings_at((threshold,), level, aim, stream)[0]
+
+    def crossings_at(
+        self, thresholds: Sequence[float], level: float | None, aim: Aim = "faithful", stream: int = 0
+    ) -> tuple[Floats, ...]:
+        """`crossings` at many thresholds."""
+        ks, done = np.asarray(self.ks, dtype=np.float64), self._done(self._samples(EXPLAINED, level, stream))
+        return tuple(first_k(ks, holds(done, threshold, aim)) for threshold in thresholds)
 
     def closeness(self, k: int) -> Closeness:
         """How close the first k units come to the whole model, prompt by prompt; of a chance order, in the mean of its

@@ -19,6 +19,7 @@ from ..meters import Advance, silent
 from ..meters.answers import NEW_TOKENS, AnswerMeter
 from ..meters.text_metrics import measure_answers
 from ..models import Model
+from ..models.changes import leaves_no_trace
 from ..rank.scores import HeadScores
 from ..tasks.questions import Question, function_title
 from .curve import Curve
@@ -69,6 +70,7 @@ def masked_ks(total: int, ks: Sequence[int] = ()) -> tuple[int, ...]:
     return tuple(sorted(set(ks)))
 
 
+@leaves_no_trace
 def mask_answers(
     model: Model,
     questions: Sequence[Question],

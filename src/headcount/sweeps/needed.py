@@ -123,9 +123,10 @@ def stays_from(ks: Floats, holding: Bools) -> float:
 
 
 def interval_of_k(
-    ks: Floats, done: Floats, samples: Floats, threshold: float, level: float, aim: Aim
+    ks: Floats, done: Floats, samples: Floats, ends: Floats, threshold: float, level: float, aim: Aim
 ) -> tuple[float, float, float]:
-    """The first k of a curve [k] and the interval that its resamplings [sample, k] leave.
+    """The first k of a curve [k] and the interval that its resamplings [sample, k] leave, whose own quantiles of this
+    level are `ends`, [end, k].
 
     Low is the first k at which the interval of what is done touches the wanted range. High is the first k at which that
     whole interval has reached the threshold; or, if it is later, the upper quantile of the resamplings' own first k, as
@@ -133,7 +134,7 @@ def interval_of_k(
     resamplings have the noise twice.)
     """
     value = float(first_k(ks, holds(done, threshold, aim)))
-    bottom, top = np.quantile(samples, ends_of(level), axis=0)
+    bottom, top = ends
     touching = holds(top, threshold, "reached")
     if aim == "faithful":
         touching &= bottom <= 2 - threshold + ROUNDING

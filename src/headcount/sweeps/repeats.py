@@ -10,6 +10,7 @@ part of what makes repeats differ, so that s² below it can only be luck, of whi
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -22,6 +23,7 @@ from .curve import Curve
 from .needed import UnitsNeeded
 from .ratio import Ratio, compare, log_ratios
 from .resampling import ends_of, t_quantile
+from .stability import Stability, stability_of
 
 
 @dataclass(frozen=True)
@@ -45,18 +47,25 @@ class Repeats:
         """The median over the repeats, with an interval that holds the noise of prompts, names and rankings; of a
         single curve its own, over test prompts alone. Where the repeats are even in number, the smaller of the two in
         the middle. `each` has the units needed of every repeat; `stays` is the median as well."""
-        first = self.curves[0].units_needed(threshold, level, aim)
+        return self.needed_at((threshold,), level, aim)[0]
+
+    def needed_at(
+        self, thresholds: Sequence[float], level: float = 0.9, aim: Aim = "faithful"
+    ) -> tuple[UnitsNeeded, ...]:
+        """`units_needed` at many thresholds."""
+        by_curve = [curve.needed_at(thresholds, level, aim) for curve in self.curves]
         if len(self.curves) == 1:
-            return replace(first, each=(first.value,))
-        found = [curve.units_needed(threshold, level, aim) for curve in self.curves]
-        each, stays = (tuple(getattr(one, name) for one in found) for name in ("value", "stays"))
-        value, low, high = middle(each), None, None
-        if value is not None and None not in each:
-            within = _variance_within([np.log(curve.crossings(threshold, None, aim)) for curve in self.curves])
-            bottom, top = interval_of_repeats(np.log(np.array(each, dtype=np.float64)), within, level)
-            low = min(max(math.floor(math.exp(bottom)), 1), value)
-            high = max(min(math.ceil(math.exp(min(top, 700))), first.total), value)
-        return replace(first, value=value, low=low, high=high, stays=middle(stays), each=each)
+            return tuple(replace(first, each=(first.value,)) for first in by_curve[0])
+        crossings = [curve.crossings_at(thresholds, None, aim) for curve in self.curves]
+        sides = zip(zip(*by_curve, strict=True), zip(*crossings, strict=True), strict=True)
+        return tuple(_together(found, [np.log(own) for own in samples], level) for found, samples in sides)
+
+    def stability(self, k: int | None = None, threshold: float = 0.9) -> Stability | None:
+        """In how many repeats each unit is among the first k; by default as many as the median of the repeats needs.
+        None of a single curve, of orders by chance, and where no k is known."""
+        k = k or self.units_needed(threshold).value
+        rankings = [curve.ranking for curve in self.curves if curve.ranking]
+        return None if k is None or len(rankings) < 2 else stability_of(rankings, k, self.curves[0].total)
 
 
 def compare_repeats(first: Repeats, second: Repeats, threshold: float = 0.9, level: float = 0.9) -> Ratio | None:
@@ -84,6 +93,18 @@ def compare_repeats(first: Repeats, second: Repeats, threshold: float = 0.9, lev
         low=float(ends[0]),
         high=float(ends[1]),
     )
+
+
+def _together(found: Sequence[UnitsNeeded], samples: list[Floats], level: float) -> UnitsNeeded:
+    """What the repeats say at one threshold, with the logarithms of their resampled crossings."""
+    first = found[0]
+    each, stays = (tuple(getattr(one, name) for one in found) for name in ("value", "stays"))
+    value, low, high = middle(each), None, None
+    if value is not None and None not in each:
+        bottom, top = interval_of_repeats(np.log(np.array(each, dtype=np.float64)), _variance_within(samples), level)
+        low = min(max(math.floor(math.exp(bottom)), 1), value)
+        high = max(min(math.ceil(math.exp(min(top, 700))), first.total), value)
+    return replace(first, value=value, low=low, high=high, stays=middle(stays), each=each)
 
 
 def interval_of_repeats(each: Floats, within: float, level: float) -> tuple[float, float]:

@@ -21,6 +21,7 @@ from ..core.words import ROLES, GateBase, Role
 from ..edit import Filler, head_name
 from ..meters import Advance, HeadMeter, Readings
 from ..models import Model
+from ..models.changes import leaves_no_trace
 from ..rank.roles import HeadRoles
 from ..tasks.examples import Task
 from .curve import Curve
@@ -69,6 +70,7 @@ class RoleOrder(Order[Tensor]):
         return folded
 
 
+@leaves_no_trace
 def sweep_roles(
     model: Model,
     task: Task,

@@ -25,6 +25,7 @@ from ..meters.answers import NEW_TOKENS, ask
 from ..meters.generation import Pushes
 from ..meters.text_metrics import accepted
 from ..models import Model
+from ..models.changes import leaves_no_trace
 from ..rank.scores import HeadScores
 from ..tasks.questions import Question
 from .resampling import ends_of, resamplings
@@ -79,6 +80,7 @@ def directions(values: Tensor, right: NDArray[np.bool_]) -> Tensor:
     return unit * spread[..., None]
 
 
+@leaves_no_trace
 def steer(
     model: Model,
     validation: Sequence[Question],

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ..edit import Fill
 from ..meters import Advance, Meter
 from ..meters.metrics import require_metric
 from ..models import Model
+from ..models.changes import leaves_no_trace
 from ..rank.fit import Learning
 from ..tasks.examples import Task
 from .curve import MIB_SHARES, Curve
@@ -40,6 +41,7 @@ def trace(
     return curve
 
 
+@leaves_no_trace
 def sweep(
     model: Model,
     task: Task,
@@ -128,7 +130,8 @@ def sweep(
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · {order}")
         meter: Meter[Any] = swept.meter(task, asked, advance or bar.advance)
-        return trace(facts, masks, meter, grid, refine, rounds=1 if asked.by_chance else 2**31)
+        curve = trace(facts, masks, meter, grid, refine, rounds=1 if asked.by_chance else 2**31)
+        return replace(curve, own=swept.own(asked, cast(Any, meter)))
 
 
 def sweep_attention_edges(

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..core.errors import HeadcountError, require_known
 from ..core.provenance import Facts
+from ..core.saving import Floats
 from ..core.words import (
     ATTENTION_METHODS,
     CHANCE_ORDERS,
@@ -109,6 +110,10 @@ class PlacedUnits(ABC):
     def method(self, asked: Asked) -> str:
         return "chance" if self.scores is None else self.scores.method
 
+    def own(self, asked: Asked, meter: object) -> dict[str, Floats]:
+        """Orders that prompts have for themselves: none."""
+        return {}
+
 
 class Heads(PlacedUnits):
     name = "heads"
@@ -173,6 +178,10 @@ class AttentionEdges:
 
     def method(self, asked: Asked) -> str:
         return "chance" if asked.by_chance else asked.method
+
+    def own(self, asked: Asked, meter: AttentionEdgeMeter) -> dict[str, Floats]:
+        """The first edges of every prompt, by its number."""
+        return {} if asked.by_chance else {str(pair): edges for pair, edges in sorted(meter.first_edges().items())}
 
     def meter(self, task: Task, asked: Asked, advance: Advance) -> AttentionEdgeMeter:
         both = (task.split("test"), task.train)

@@ -1,7 +1,7 @@
 """Tasks: named sources of examples, for any tokenizer: pairs of prompts, or prompts with a wanted response."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from ..core.errors import HeadcountError, did_you_mean, require_known, require_seed
 from ..core.files import read_toml
 from ..core.plain import plain, quoted
-from ..core.reading import local_path
 from ..core.registry import Registry, resolve
 from ..core.words import SPLITS_BY, SplitBy
+from .entries import entries_of, is_own, read_entries
 from .examples import Task
-from .jsonl import read_examples
+from .jsonl import Entry, examples_of
 from .known_sets import KNOWN_SETS, is_known_set, read_known_set
 from .lm_eval import PREFIX, read_lm_eval
 from .nonsense import PREFIX as NONSENSE
 from .nonsense import nonsense
+from .records import Record
 from .source import Item, ItemSource, P, Source, SplitSource, Tokens, draw_completions, draw_pairs
 
 if TYPE_CHECKING:
@@ -62,13 +63,16 @@ def known_tasks() -> dict[str, tuple[str, str]]:
     }
 
 
-def task(name: str | Path, model: "Model", *, n: int = 200, seed: int = 0, split: SplitBy = "words") -> Task:
+def task(
+    name: str | Path | Iterable[Record], model: "Model", *, n: int = 200, seed: int = 0, split: SplitBy = "words"
+) -> Task:
     """Examples for a model: half of them to score on (`train`), half to measure on (`test`), with no shared words.
 
     **Arguments:**
 
-    - `name`: a built-in or registered task, the path of a JSONL file, a published set, or `lm-eval:NAME`; behind
-      `nonsense:` its prompts with answers dealt out at random.
+    - `name`: a built-in or registered task; a file of your own (JSONL, CSV, Parquet) or `dataset:NAME`, see
+      `tasks/entries.py`; a published set, or `lm-eval:NAME`; behind `nonsense:` its prompts with answers dealt out at
+      random. Or the records themselves, a list of dicts or a `datasets.Dataset`.
     - `model`: its tokenizer decides which words can be used.
     - `n`: how many examples in all. A JSONL file gives at most that many.
     - `seed`: the same seed gives the same examples.
@@ -79,20 +83,16 @@ def task(name: str | Path, model: "Model", *, n: int = 200, seed: int = 0, split
     if n < 2:
         raise HeadcountError(f"A task needs at least 2 examples, one to score on and one to measure on; n is {n}.")
     require_seed(seed)
-    tokens = tokens_of(model)
-    made = _made(str(name), tokens, n, seed, split)
-    longest = max(len(example.ids) for side in made.sides for example in side)
-    if tokens.limit and longest > tokens.limit:
+    if isinstance(name, str | Path):
+        made = _made(str(name), tokens_of(model), n, seed, split)
+    else:
+        made = _own("records", entries_of(name), "of records", tokens_of(model), n, seed)
+    longest, limit = max(len(example.ids) for side in made.sides for example in side), model.context
+    if limit and longest > limit:
         raise HeadcountError(
-            f"The task {made.name!r} has a prompt of {longest} tokens, but {model.name} takes {tokens.limit} at most."
+            f"The task {made.name!r} has a prompt of {longest} tokens, but {model.name} takes {limit} at most."
         )
     return made
-
-
-def tokens_of(model: "Model") -> Tokens:
-    """What tasks ask of a model's tokenizer."""
-    vocabulary = int(model.hf.config.get_text_config().vocab_size)
-    return Tokens(model.encode, vocabulary, context_of(model), _start_token(model))
 
 
 def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
@@ -108,26 +108,29 @@ def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
     items: Sequence[Sequence[Item]]
     if is_known_set(name):
         title, items = name.partition(":")[0], read_known_set(name, rng)
-    elif name.endswith(".jsonl"):
-        title = plain(Path(name).stem)
-        train, test, metric = read_examples(local_path(name), tokens, n, seed)
-        return Task(title, title.replace("-", " ").replace("_", " "), metric, train, test)
+    elif is_own(name):
+        return _own(plain(Path(name).stem), read_entries(name), name, tokens, n, seed)
     elif name.startswith(PREFIX):
         title, items = name.removeprefix(PREFIX), read_lm_eval(name, rng)
     elif name not in TASKS:
         raise HeadcountError(
-            f"There is no task {quoted(name)}.{did_you_mean(name, known_tasks())} A file ends in .jsonl."
+            f"There is no task {quoted(name)}.{did_you_mean(name, known_tasks())} A file ends in .jsonl or .csv."
         )
     else:
         source = _source(name, split)
         title = source.title
         if not hasattr(source, "items"):
             pools = source.pools(tokens, rng)
-            train, test = (draw_pairs(source, pool, tokens, n // 2, rng, name) for pool in pools)
-            return Task(name, title, source.metric, train, test)
+            first, second = (draw_pairs(source, pool, tokens, n // 2, rng, name) for pool in pools)
+            return Task(name, title, source.metric, first, second)
         items = source.items(rng)
     train, test = draw_completions(items, tokens, n // 2, name)
     return Task(name, title, "log_prob", train, test)
+
+
+def _own(name: str, entries: Mapping[int, Entry], where: str, tokens: Tokens, n: int, seed: int) -> Task:
+    train, test, metric = examples_of(entries, where, tokens, n, seed)
+    return Task(name, name.replace("-", " ").replace("_", " "), metric, train, test)
 
 
 def _source(name: str, split: SplitBy) -> AnySource:
@@ -139,10 +142,9 @@ def _splits_templates(name: str) -> bool:
     return name in TASKS and hasattr(TASKS[name].made(), "by_templates")
 
 
-def context_of(model: "Model") -> int | None:
-    """How many tokens the model takes, where it says so."""
-    limit: int | None = getattr(model.hf.config.get_text_config(), "max_position_embeddings", None)
-    return limit
+def tokens_of(model: "Model") -> Tokens:
+    """What tasks ask a model's tokenizer."""
+    return Tokens(model.encode, model.vocabulary, model.context, _start_token(model))
 
 
 def _start_token(model: "Model") -> int | None:

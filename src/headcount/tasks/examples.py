@@ -43,6 +43,11 @@ class Pair:
     def asked(self) -> list[Asked]:
         return [(self.answers, self.wrongs)]
 
+    @property
+    def chance(self) -> float:
+        """That a token drawn from the right and the wrong ones is right."""
+        return len(self.answers) / (len(self.answers) + len(self.wrongs))
+
     def facts(self) -> list[object]:
         """What a result depends on."""
         return [self.clean, self.corrupt, self.answers, self.wrongs]
@@ -80,6 +85,11 @@ class Completion:
         wrongs = () if self.has_long_choices else tuple(choice[0] for choice in self.others)
         return [((token,), wrongs) for token in self.target]
 
+    @property
+    def chance(self) -> float:
+        """That a choice drawn at random is right; 0 where there are no choices."""
+        return 1 / (1 + len(self.others)) if self.others else 0.0
+
     def facts(self) -> list[object]:
         return [self.prompt, self.target, self.others]
 
@@ -101,7 +111,13 @@ class Task:
     def facts(self) -> Facts:
         """For provenance."""
         sizes = {"train_pairs": len(self.train), "test_pairs": len(self.test)}
-        return {"name": self.name, "sha256": self.fingerprint, **sizes}
+        return {"name": self.name, "sha256": self.fingerprint, **sizes, "chance": self.chance}
+
+    @property
+    def chance(self) -> float:
+        """The accuracy of guessing on the test examples, among the answers that are compared; 0 where none are."""
+        shares = [example.chance for example in self.test]
+        return sum(shares) / max(len(shares), 1)
 
     @property
     def fingerprint(self) -> str:

@@ -29,30 +29,34 @@ OPTIONAL = {PAIR: ("split",), COMPLETION: ("split", "choices")}
 Entry = dict[str, Any]
 
 
-def read_examples(path: Path, tokens: Tokens, n: int, seed: int) -> tuple[Examples, Examples, str]:
-    """Train and test examples of a file, at most n in all, and their metric; an error names the line that is wrong.
-    Lines that name no split are given to the smaller side."""
-    entries = _read_lines(path)
+def examples_of(
+    entries: Mapping[int, Entry], where: str, tokens: Tokens, n: int, seed: int
+) -> tuple[Examples, Examples, str]:
+    """Train and test examples of lines by their numbers, at most n in all, and their metric; an error names the line
+    that is wrong. Lines that name no split are given to the smaller side."""
     has_targets = any("prompt" in entry for entry in entries.values())
-    wanted = COMPLETION if has_targets else PAIR
     found: dict[Example, _Line] = {}
     for number, entry in entries.items():
         try:
-            _check_fields(entry, wanted)
-            made: Example = _completion(entry, tokens) if has_targets else _pair(entry, tokens)
             line = _Line(number, entry.get("split"))
-            _require_one_side(line, found.setdefault(made, line))
+            _require_one_side(line, found.setdefault(read_entry(entry, has_targets, tokens), line))
         except HeadcountError as error:
-            raise HeadcountError(f"{path}, line {number}: {error}") from error
+            raise HeadcountError(f"{where}, line {number}: {error}") from error
     train, test = _shared_out(found, seed)
     if not (train and test):
         raise HeadcountError(
-            f"The task {path} must hold at least one train and one test example, but it has {len(train)} and"
+            f"The task {where} must hold at least one train and one test example, but it has {len(train)} and"
             f" {len(test)} different ones. Add lines, or share them out with the field 'split'."
         )
     half = max(n // 2, 1)
     metric = "log_prob" if has_targets else "logit_diff"
     return cast(Examples, tuple(train[:half])), cast(Examples, tuple(test[:half])), metric
+
+
+def read_entry(entry: Entry, has_targets: bool, tokens: Tokens) -> Example:
+    """The example that a line stands for, or an error that says what is wrong with it."""
+    _check_fields(entry, COMPLETION if has_targets else PAIR)
+    return _completion(entry, tokens) if has_targets else _pair(entry, tokens)
 
 
 class _Line(NamedTuple):
@@ -86,7 +90,7 @@ def _prompt(example: Example) -> tuple[int, ...]:
     return example.clean if isinstance(example, Pair) else example.prompt
 
 
-def _read_lines(path: Path) -> dict[int, Entry]:
+def read_lines(path: Path) -> dict[int, Entry]:
     """Line number -> its object, blank lines left out."""
     entries = {}
     for number, entry in read_json_lines(path, "The task file"):

@@ -112,6 +112,20 @@ def from_hub(base: str, hub: str, configs: Sequence[str], wanted: Sequence[str],
     return dict(splits)
 
 
+def whole_set(hub: str, config: str) -> Splits:
+    """All splits of a set on the hub."""
+    datasets = _library()
+    try:
+        with hub_or_cache(datasets):
+            found = datasets.load_dataset(hub, config or None)
+    except Exception as error:  # as above
+        raise HeadcountError(
+            f"The set {hub} is no local folder, and the Hugging Face hub cannot be read: {_first_line(error)} Check the"
+            " name and the network, or give a file."
+        ) from error
+    return dict(found)
+
+
 @contextmanager
 def hub_or_cache(datasets: ModuleType) -> Iterator[None]:
     """Ask the hub once whether it is there; if not, let `datasets` look in its own cache only, and fail at once."""

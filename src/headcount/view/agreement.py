@@ -12,6 +12,7 @@ from .style import styled
 
 if TYPE_CHECKING:
     from ..rank.comparison import Comparison
+    from ..sweeps.overlap import Overlap
 
 
 @styled
@@ -28,7 +29,30 @@ def draw_agreement(found: "Comparison") -> Figure:
     return figure
 
 
-def draw_matrix(ax: Axes, name: str, matrix: NDArray[float64], names: Sequence[str], low: float, named: bool) -> None:
+@styled
+def draw_overlap(found: "Overlap", title: str = "") -> Figure:
+    """How many heads each two sets share, coloured by their Jaccard overlap."""
+    names = found.names
+    sets = [set(heads) for heads in found.sets.values()]
+    side, longest = max(0.55 * len(names), 1.2) + 0.2, 0.085 * max(map(len, names))
+    figure = Figure(figsize=(side + longest + 1.2, side + longest + 0.5), layout="constrained")
+    ax = figure.subplots()
+    counts = [[f"{len(one & other)}" for other in sets] for one in sets]
+    draw_matrix(ax, title or "Heads shared", found.jaccard, names, 0.0, named=True, words=counts)
+    figure.colorbar(ax.get_images()[0], ax=ax, label="In both / in either", fraction=0.06)
+    return figure
+
+
+def draw_matrix(
+    ax: Axes,
+    name: str,
+    matrix: NDArray[float64],
+    names: Sequence[str],
+    low: float,
+    named: bool,
+    words: Sequence[Sequence[str]] = (),
+) -> None:
+    """A square for each two; in it `words`, or its value."""
     ax.imshow(matrix, cmap="RdBu_r" if low < 0 else "Blues", vmin=low, vmax=1)
     ax.set_title(name, loc="left")
     ax.set_xticks(range(len(names)), names, rotation=90)
@@ -37,4 +61,5 @@ def draw_matrix(ax: Axes, name: str, matrix: NDArray[float64], names: Sequence[s
     ax.spines[:].set_visible(False)
     for (row, column), value in ndenumerate(matrix):
         colour = "white" if abs(value) > 0.6 else "black"
-        ax.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
+        said = words[row][column] if words else f"{value:.2f}"
+        ax.text(column, row, said, ha="center", va="center", fontsize=7, color=colour)

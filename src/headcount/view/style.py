@@ -1,5 +1,6 @@
 """What all figures share: how they look, what stands around their panels, and how they are saved."""
 
+import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from textwrap import wrap
@@ -10,6 +11,8 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+
+from ..core.files import write_file
 
 T = TypeVar("T")
 STYLE: Any = mpl.rc_params_from_file(Path(__file__).with_name("headcount.mplstyle"), use_default_template=False)
@@ -26,6 +29,11 @@ def surround(
     place: Any = {"loc": "outside upper center", "ncols": columns, **titled, **look}
     figure.legend(legend.values(), legend.keys(), **place)
     figure.supxlabel("\n".join(wrap(caption, int(figure.get_figwidth() * (letters + 5)))), **CAPTION)
+
+
+def within(words: str, inches: float, size: float = 10) -> str:
+    """A title on as many lines as it takes to stay within its panel."""
+    return "\n".join(wrap(words, max(int(inches * 135 / size), 8)))
 
 
 def number_heads(ax: Axes) -> None:
@@ -48,14 +56,16 @@ def different(numbers: Iterable[int]) -> str:
 
 @styled
 def save_figure(figure: Figure, folder: Path, name: str = "figure") -> list[Path]:
-    """PNG, SVG and PDF; the same figure gives the same bytes. It is laid out once, for the PNG: that takes as long as
-    drawing it."""
+    """PNG, SVG and PDF, each whole or absent; the same figure gives the same bytes. It is laid out once, for the PNG:
+    that takes as long as drawing it."""
     dates = {"png": "Software", "svg": "Date", "pdf": "CreationDate"}
     paths = {ending: folder / f"{name}.{ending}" for ending in dates}
     layout = figure.get_layout_engine()
     try:
         for ending, path in paths.items():
-            figure.savefig(path, metadata={dates[ending]: None})
+            drawn = io.BytesIO()
+            figure.savefig(drawn, format=ending, metadata={dates[ending]: None})
+            write_file(path, drawn.getvalue())
             figure.set_layout_engine(None)
     finally:
         figure.set_layout_engine(layout)

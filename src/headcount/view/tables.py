@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from ..core.plain import plain
+from ..core.plain import plain, plain_lines
 
 if TYPE_CHECKING:
     from ..rank.comparison import Comparison
@@ -27,6 +27,12 @@ def print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Non
 
 def _cell(text: str) -> Text:
     return Text(plain(text))
+
+
+def say(words: str = "") -> None:
+    """A sentence, broken between words in a terminal."""
+    console = Console()
+    console.print(Text(plain_lines(words)), highlight=False, soft_wrap=not console.is_terminal)
 
 
 def number(value: float | None, form: str) -> str:

@@ -13,15 +13,16 @@ import torch
 from torch import Tensor
 
 from ...core.errors import HeadcountError
+from ...edit.attention import attention_weights
 from ...meters import TOKENS_A_PASS
 from ...meters.answers import Answers
 from ...meters.text_metrics import accepted
 from ...models import Model
+from ...models.changes import leaves_no_trace
 from ...tasks.batches import batches
 from ...tasks.examples import Completion
 from ...tasks.questions import QuestionSet, of_function
 from ...tasks.questions.prompts import answer_places, question_prompts
-from ..patterns import eager_attention
 from ..scores import HeadScores
 
 Ids = Sequence[int]
@@ -36,14 +37,13 @@ def copy_scores(model: Model, prompts: Sequence[Ids], answers: Sequence[Ids], ne
     examples = [Completion(tuple(prompt), tuple(answer)) for prompt, answer in zip(prompts, answers, strict=True)]
     word = cache(partial(_word, model))
     scores = torch.zeros(len(examples), model.n_layers, model.n_heads, dtype=torch.float64)
-    with eager_attention(model):
-        for places, batch in batches(examples, model.device, TOKENS_A_PASS):
-            patterns = model.hf(input_ids=batch.clean, output_attentions=True, use_cache=False).attentions
-            looked = torch.stack([p[batch.rows, :, batch.spots].argmax(-1).cpu() for p in patterns], dim=1)
-            for row, place in enumerate(places):
-                own, written = (batch.rows == row).cpu(), list(map(word, examples[place].target))
-                needle = {position: word(prompts[place][position]) for position in needles[place]}
-                scores[place] = _copied(looked[own], written, needle)
+    for places, batch in batches(examples, model.device, TOKENS_A_PASS):
+        patterns = attention_weights(model, batch.clean)
+        looked = torch.stack([p[batch.rows, :, batch.spots].argmax(-1).cpu() for p in patterns], dim=1)
+        for row, place in enumerate(places):
+            own, written = (batch.rows == row).cpu(), list(map(word, examples[place].target))
+            needle = {position: word(prompts[place][position]) for position in needles[place]}
+            scores[place] = _copied(looked[own], written, needle)
     return scores
 
 
@@ -65,6 +65,7 @@ def _word(model: Model, token: int) -> str:
     return text.strip().casefold() or f"{token}"
 
 
+@leaves_no_trace
 def retrieval_scores(model: Model, questions: QuestionSet, answers: Answers) -> HeadScores:
     """Copy scores from the retrieval questions of train and validation that the whole model answers right; `answers`
     are its own to `questions.questions`."""

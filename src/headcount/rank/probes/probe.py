@@ -19,6 +19,7 @@ from ...core.saving import Floats, Saved
 from ...core.words import TokenChoice
 from ...meters import Advance, silent
 from ...models import Model
+from ...models.changes import leaves_no_trace
 from ...tasks.questions import QuestionSet
 from ...tasks.questions.prompts import question_prompts
 from ..comparison import jaccard, seed_agreement, spearman
@@ -86,6 +87,7 @@ class Probe(Saved):
         ]
 
 
+@leaves_no_trace
 def probe_heads(
     model: Model,
     questions: QuestionSet,

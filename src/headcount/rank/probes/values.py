@@ -17,10 +17,12 @@ from ...core.words import TokenChoice
 from ...edit import visit_heads
 from ...meters import TOKENS_A_PASS, Advance, silent
 from ...models import Model
+from ...models.changes import leaves_no_trace
 from ...tasks.batches import Batch, batches
 from ...tasks.examples import Completion
 
 
+@leaves_no_trace
 @torch.no_grad()
 def answer_values(
     model: Model,

@@ -14,14 +14,22 @@ from matplotlib.patches import Patch, Rectangle
 from ...core.words import ROLES
 from ...rank.roles import LABELS, HeadRoles
 from ...sweeps.curve import Curve
-from ...view.style import different, grouped, number_heads, styled, surround
+from ...view.style import different, grouped, number_heads, styled, surround, within
 
-ROLE_COLOURS = {"facilitation": "#2a9d4e", "irrelevance": "#2f6db3", "interference": "#d1403b", "chance": "#8a8a8a"}
+ROLE_COLOURS = {"facilitation": "#45b36b", "irrelevance": "#2f6db3", "interference": "#b3262b", "chance": "#8a8a8a"}
+ROLE_DASHES: dict[str, Any] = {
+    "facilitation": "-",
+    "irrelevance": (0, (4, 1)),
+    "interference": (0, (6, 1, 1, 1)),
+    "chance": (0, (1, 1.5)),
+}
+"""So that nobody has to tell red from green."""
 UNCLEAR_COLOUR = "#e6e6e6"
 CHANGES = {"log_prob_change": "of the target", "log_prob_per_token_change": "of a target token"}
 MAP_CAPTION = (
-    ". Maps: the role that most seeds give a head, paler where they disagree, grey where none leads; above, share of"
-    " the heads with a score of at least one half, facilitation · irrelevance · interference"
+    ". Maps: the role that most seeds give a head, paler where they disagree, grey where none leads, crosses where it"
+    " is interference; above, share of the heads with a score of at least one half, facilitation · irrelevance ·"
+    " interference"
 )
 CURVE_WIDTH, MAP_WIDTH, ROW_HEIGHT = 3.1, 1.75, 2.3
 
@@ -69,8 +77,7 @@ def draw_roles(rows: Sequence[Sequence[Cell]], title: str = "") -> Figure:
 
 
 def _look(order: str) -> dict[str, Any]:
-    dashes = (0, (1, 1.5)) if order == "chance" else "-"
-    return {"color": ROLE_COLOURS[order], "linestyle": dashes, "linewidth": 1.6}
+    return {"color": ROLE_COLOURS[order], "linestyle": ROLE_DASHES[order], "linewidth": 1.6}
 
 
 def _draw_curves(ax: Axes, name: str, curves: Sequence[Curve], bottom: bool) -> None:
@@ -80,7 +87,7 @@ def _draw_curves(ax: Axes, name: str, curves: Sequence[Curve], bottom: bool) -> 
         ax.fill_between(curve.ks, low, high, color=ROLE_COLOURS[curve.order], alpha=0.18, linewidth=0)
         ax.plot(curve.ks, value, **_look(curve.order))
     ax.set(xlim=(0, curves[0].ks[-1]), xlabel="Number of ablated heads" if bottom else "")
-    ax.set_title(name, loc="left")
+    ax.set_title(within(name, CURVE_WIDTH), loc="left")
 
 
 def _share_scale(axes: Sequence[Axes], curves: Sequence[Curve]) -> None:
@@ -105,6 +112,9 @@ def _draw_map(ax: Axes, roles: HeadRoles, name: str, bottom: bool) -> None:
         pale + (colours - pale) * (first - second)[..., None], aspect="auto", origin="lower", interpolation="nearest"
     )
     layers, heads = roles.plus.shape[1:]
+    hurting = np.argwhere((votes.argmax(0) == ROLES.index("interference")) & (first > second))
+    size = min(60 / max(heads, layers), 5)
+    ax.plot(hurting[:, 1], hurting[:, 0], "x", color="white", markersize=size, markeredgewidth=size / 6)
     ax.set_xticks(np.arange(-0.5, heads), minor=True)
     ax.set_yticks(np.arange(-0.5, layers), minor=True)
     ax.grid(which="minor", color="white", linewidth=0.4)
@@ -114,7 +124,7 @@ def _draw_map(ax: Axes, roles: HeadRoles, name: str, bottom: bool) -> None:
     ax.spines[:].set_visible(False)
     _draw_shares(ax, roles, heads)
     ax.set(xlim=(-0.5, heads - 0.5), ylim=(-0.5, layers - 0.5))
-    ax.set_title(name, loc="left", pad=25)
+    ax.set_title(within(name, MAP_WIDTH - 0.4), loc="left", pad=25)
 
 
 def _draw_shares(ax: Axes, roles: HeadRoles, heads: int) -> None:

@@ -16,7 +16,7 @@ from ...rank.roles import HeadRoles
 from ...sweeps import Curve
 from ...view.style import save_figure
 from ..kind import Summary
-from ..outputs import all_rounded, facts_of, file_name, rounded, summary_of
+from ..outputs import all_rounded, cannot_do, facts_of, file_names, rounded, summary_of
 from ..study import Study
 from .figure import draw_roles
 from .steps import RolesCell
@@ -59,11 +59,12 @@ class RolesSummary(Summary):
 def write(folder: Path, study: Study, cells: Sequence[Sequence[RolesCell]]) -> RolesSummary:
     """Write everything into the folder and return the summary."""
     flat = list(chain.from_iterable(cells))
-    for cell in flat:
-        cell.scores.save(folder / "roles" / file_name(f"{cell.scores.task}-{cell.scores.model}"))
+    for cell, name in zip(flat, file_names([(cell.scores.task, cell.scores.model) for cell in flat]), strict=True):
+        cell.scores.save(folder / "roles" / name)
     write_file(folder / "roles.csv", csv_text([row for cell in flat for row in cell.scores.rows()]))
     save_figure(draw_roles([[(cell.scores, cell.curves) for cell in row] for row in cells], title=study.title), folder)
-    return summary_of(RolesSummary, study, cells=[_entry(cell.scores, cell.curves) for cell in flat])
+    told = cannot_do(curve for cell in flat for curve in cell.curves)
+    return summary_of(RolesSummary, study, warnings=told, cells=[_entry(cell.scores, cell.curves) for cell in flat])
 
 
 def _entry(roles: HeadRoles, curves: Sequence[Curve]) -> Facts:

@@ -15,6 +15,7 @@ from ...tasks.examples import Task
 from ..kind import StudyKind
 from ..outputs import facts_of
 from ..plan import Found, Job, ScoredCell, ScoredWork, Step, Subject, mean_length
+from ..reading import reading_step
 from .settings import HeadRolesPanel
 
 RolesCell = ScoredCell[HeadRolesPanel, HeadRoles]
@@ -45,7 +46,8 @@ def plan(kind: StudyKind, panel: HeadRolesPanel, name: str, model: Model, task: 
         return subject.step(f"{label} · {order}", sweep_step, settings, runs, each, needs=(fitting,), memory=taken)
 
     names = {"model": model.name, "task": task.name}
-    return RolesWork(panel, names, task.title, fitting, tuple(map(swept, ROLE_ORDERS)))
+    reading = reading_step(subject, label, tests)
+    return RolesWork(panel, names, task.title, fitting, tuple(map(swept, ROLE_ORDERS)), reading=reading)
 
 
 def fit_step(job: Job) -> HeadRoles:

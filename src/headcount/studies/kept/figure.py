@@ -13,15 +13,15 @@ from matplotlib.ticker import LogLocator, NullLocator
 from ...core.words import Control, in_words
 from ...edit import Fill
 from ...sweeps import Curve, Ratio, Repeats, compare_repeats, control
-from ...view.style import different, grouped, styled, surround
+from ...view.style import different, grouped, styled, surround, within
 
 MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46")
 CHANCE_COLOUR = "#8a8a8a"
 ORDER_COLOURS = {"absolute": "#2f6db3", "signed": "#e8833a", "best": "#2a9d6f"}
 ORDERS: dict[str, tuple[str, Any]] = {
-    "absolute": ("largest effect first", "-"),
+    "absolute": ("largest effect first", (0, (8, 1.5, 2, 1.5))),
     "signed": ("most helpful first", (0, (5, 1.5))),
-    "best": ("best mix of both", (0, (8, 1.5, 2, 1.5))),
+    "best": ("best mix of both", (0, (8, 1.5, 2, 1.5, 2, 1.5))),
     "chance": ("by chance", (0, (1, 1.5))),
     "chance-matched": ("by chance, same layers", (0, (3, 1, 1, 1))),
 }
@@ -29,7 +29,7 @@ CONTROLS: dict[Control, tuple[str, Any]] = {
     "nonsense": ("nonsense", (0, (1, 3))),
     "shuffled": ("shuffled scores", (0, (2, 3))),
 }
-"""Words and dashes."""
+"""Words and dashes; the first order of a figure is a solid line."""
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_ROW = 3.1, 2.75, 4
 BOTTOM, TOP = -0.3, 1.55
@@ -38,13 +38,17 @@ ON_WHITE: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
 
 DrawnPanel = tuple[str, Sequence[Curve]]
 """Its title and its curves."""
-Looks = dict[tuple[str, str], dict[str, Any]]
-"""How the line of a model and order is plotted."""
+Threshold = float | None
+Looks = dict[Curve, dict[str, Any]]
+"""How the line of a curve is plotted."""
 
 
-def plot(curves: Sequence[Curve], threshold: float | None = 0.9, title: str = "") -> Figure:
-    """A panel a task and fill."""
+def plot(curves: Sequence[Curve], threshold: float | None = 0.9, title: str = "", one_panel: bool = False) -> Figure:
+    """A panel a task and fill; or all in one panel, whose lines are then told apart by their tasks too."""
     panels = [panel for own in grouped(curves, "fill").values() for panel in grouped(own, "title").items()]
+    if one_panel:
+        together = "; ".join(dict.fromkeys(curve.title for curve in curves))
+        panels = [(together, list(curves))]
     return draw(panels, threshold=threshold, title=title)
 
 
@@ -52,22 +56,25 @@ def plot(curves: Sequence[Curve], threshold: float | None = 0.9, title: str = ""
 def draw(
     panels: Sequence[DrawnPanel],
     *,
-    threshold: float | None,
+    threshold: Threshold | Sequence[Threshold],
     title: str = "",
     repeats: Mapping[Curve, Repeats] | None = None,
     controls: Mapping[Curve, Mapping[Control, Curve]] | None = None,
 ) -> Figure:
-    """Panels of curves, each with its own title; where fills differ, each begins a row. Several models are drawn in the
-    first order and by chance; tables have the other orders. With repeats, lines are those of the first, and numbers
-    speak of all."""
+    """Panels of curves, each with its own title, and one threshold for all or one for each; where fills differ, each
+    begins a row. Several models or methods are drawn in the first of their orders and by chance; tables have the other
+    orders. With repeats, lines are those of the first, and numbers speak of all."""
     panels = [(name, _shown(curves)) for name, curves in panels]
+    given = threshold if isinstance(threshold, Sequence) else [threshold] * len(panels)
+    thresholds = {curves[0]: own for (_, curves), own in zip(panels, given, strict=True)}
     everything = [curve for _, curves in panels for curve in curves]
-    looks = _looks(everything)
+    looks = _looks(panels)
     whole = {curve: (repeats or {}).get(curve, Repeats((curve,))) for curve in everything}
     rows = _rows(panels)
     columns = max(map(len, rows))
     width = max(PANEL_WIDTH * columns, 5.0) + 0.3
-    orders = _order_lines(looks) | _grey_lines(CONTROLS[kind] for own in (controls or {}).values() for kind in own)
+    asked = [CONTROLS[kind] for own in (controls or {}).values() for kind in own]
+    orders = _order_lines(everything, looks) | _grey_lines(asked)
     labels = [label for label in dict.fromkeys([*(look["label"] for look in looks.values()), *orders]) if label != "_"]
     # As many as fit side by side, at about 0.08 inches a letter and 0.6 for the line.
     beside = max(min(int(width / (0.08 * max(map(len, labels)) + 0.6)), len(labels)), 1)
@@ -76,9 +83,9 @@ def draw(
     axes = figure.subplots(len(rows), columns, squeeze=False)
     for row, places in zip(rows, axes, strict=True):
         for (name, curves), ax in zip(row, places, strict=False):
-            _draw_panel(ax, name, curves, looks, threshold, whole)
+            _draw_panel(ax, name, curves, looks, thresholds[curves[0]], whole)
             for curve in curves:
-                _draw_controls(ax, curve, (controls or {}).get(curve, {}), looks[curve.model, curve.order]["color"])
+                _draw_controls(ax, curve, (controls or {}).get(curve, {}), looks[curve]["color"])
         for ax in places[len(row) :]:
             ax.remove()
         places[0].set_ylabel("Explained effect")
@@ -86,7 +93,9 @@ def draw(
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             legend.setdefault(label, handle)
-    surround(figure, {**legend, **orders}, beside, title, _caption(everything, threshold, whole), letters=13)
+    surround(
+        figure, {**legend, **orders}, beside, title, _caption(everything, list(thresholds.values()), whole), letters=13
+    )
     return figure
 
 
@@ -102,8 +111,15 @@ def _rows(panels: Sequence[DrawnPanel]) -> list[list[DrawnPanel]]:
 
 
 def _shown(curves: Sequence[Curve]) -> list[Curve]:
-    several = len({curve.model for curve in curves}) > 1
-    return [c for c in curves if not several or c.order == curves[0].order or c.order.startswith("chance")]
+    first: dict[tuple[str, ...], str] = {}
+    for curve in (curve for curve in curves if not by_chance(curve)):
+        first.setdefault((curve.title, curve.model, curve.method), curve.order)
+    shown = [c for c in curves if by_chance(c) or first[c.title, c.model, c.method] == c.order]
+    return shown if len(first) > 1 else list(curves)
+
+
+def by_chance(curve: Curve) -> bool:
+    return curve.order.startswith("chance")
 
 
 def _draw_panel(
@@ -116,12 +132,12 @@ def _draw_panel(
 ) -> None:
     total = max(curve.total for curve in curves)
     for curve in curves:
-        look = looks[curve.model, curve.order]
+        look = looks[curve]
         value, low, high = curve.band()
-        faint = curve.order.startswith("chance") and look["color"] != CHANCE_COLOUR  # one chance line of several
+        faint = by_chance(curve) and look["color"] != CHANCE_COLOUR  # one chance line of several
         ax.fill_between(curve.ks, low, high, color=look["color"], alpha=0.07 if faint else 0.18, linewidth=0)
         ax.plot(curve.ks, value, **look, linewidth=1.0 if faint else 1.6)
-    ax.set_title(name, loc="left")
+    ax.set_title(within(name, PANEL_WIDTH), loc="left")
     verb = "kept" if curves[0].mode == "keep" else "masked"
     ax.set_xlabel(f"Number of {in_words(curves[0].units)} {verb}")
     if curves[0].units != "heads":
@@ -130,13 +146,39 @@ def _draw_panel(
         ax.xaxis.set_major_locator(LogLocator(numticks=12))
         ax.xaxis.set_major_formatter(lambda k, _: "10" + str(round(math.log10(k))).translate(RAISED))
         ax.xaxis.set_minor_locator(NullLocator())
-    # Curves that leave the range (a signed order far above 1, say) are cut off rather than flatten all others.
+    # Curves that leave the range (a signed order far above 1, say) are marked where they do, rather than flatten all
+    # others.
     ax.set(xlim=(0 if curves[0].units == "heads" else 1, total), yticks=[0, 0.5, 1], ylim=(BOTTOM, TOP))
     for level in (0, 0.5, 1):
         ax.axhline(level, color="#dddddd", linewidth=0.6, zorder=0)
     ax.spines["left"].set_bounds(0, 1)
+    _mark_leaving(ax, curves, looks)
     if threshold:
         _draw_threshold(ax, curves, looks, threshold, total, repeats)
+
+
+def _mark_leaving(ax: Axes, curves: Sequence[Curve], looks: Looks) -> None:
+    """An arrow at the edge of the panel where a line is farthest beyond it, and how far that is."""
+    for curve in curves:
+        value, colour = curve.band().value, looks[curve]["color"]
+        for place, edge, arrow, side in (
+            (int(value.argmax()), TOP, "▲", "top"),
+            (int(value.argmin()), BOTTOM, "▼", "bottom"),
+        ):
+            if (value[place] > TOP) if side == "top" else (value[place] < BOTTOM):
+                words, along = f"{arrow} {value[place]:.2g}", _along(ax, curve.ks[place], curve.total)
+                look: Any = {"fontsize": 6.5, "color": colour, **ON_WHITE, "va": side}
+                ax.text(curve.ks[place], edge, words, ha=_leaning(along), **look)
+
+
+def _along(ax: Axes, k: int, total: int) -> float:
+    """Where a k stands between the sides of a panel, from 0 to 1."""
+    return math.log(max(k, 1)) / math.log(total) if ax.get_xscale() == "log" else k / total
+
+
+def _leaning(along: float) -> str:
+    """Labels lean inwards, so that none runs out of the panel."""
+    return "left" if along < 0.2 else "right" if along > 0.8 else "center"
 
 
 def _draw_threshold(
@@ -163,7 +205,7 @@ def _draw_threshold(
     crossings = [(needed.value, needed.span, curve) for needed, curve in found if needed.value is not None]
     heights = cycle((1.17, 1.3, 1.43))
     for needed, span, curve in sorted(crossings, key=lambda crossing: crossing[0]):
-        colour, several = looks[curve.model, curve.order]["color"], len(repeats[curve].curves) > 1
+        colour, several = looks[curve]["color"], len(repeats[curve].curves) > 1
         value = dict(zip(curve.ks, curve.band().value.tolist(), strict=True))
         height = level if several else value[needed]
         dot: Any = {"marker": "o", "markersize": 4, "color": colour, "zorder": 5, "clip_on": False}
@@ -176,42 +218,56 @@ def _draw_threshold(
         if not ratio:
             above = next(heights)
             ax.plot([needed, needed], [height, above - 0.01], color=colour, linewidth=0.7, zorder=1)
-            # Labels lean inwards, so that none runs out of the panel.
-            along = math.log(max(needed, 1)) / math.log(total) if ax.get_xscale() == "log" else needed / total
-            side = "left" if along < 0.2 else "right" if along > 0.8 else "center"
             bold: Any = {"fontsize": 8, "color": colour, "fontweight": "bold", **ON_WHITE}
-            ax.text(needed, above, f"{needed:,}", ha=side, **bold)
+            ax.text(needed, above, f"{needed:,}", ha=_leaning(_along(ax, needed, total)), **bold)
 
 
 def ratio_of_models(curves: Sequence[Curve], threshold: float, repeats: Mapping[Curve, Repeats]) -> Ratio | None:
-    """Between the first and the last model of a panel, in the first of its orders; None where there is one model. What
-    stands between them, a dense control say, is drawn and not counted."""
-    first, *others = (curve for curve in curves if curve.order == curves[0].order)
-    return compare_repeats(repeats[first], repeats[others[-1]], threshold) if others else None
+    """Between the first and the last model of a panel, in the first of its orders; None where there is one model, or
+    where its lines differ in more than their models. What stands between them, a dense control say, is drawn and not
+    counted."""
+    alike = ("title", "method", "order")
+    first, *others = [curve for curve in curves if not by_chance(curve)] or [curves[0]]
+    if not others or any(getattr(first, part) != getattr(other, part) for other in others for part in alike):
+        return None
+    return compare_repeats(repeats[first], repeats[others[-1]], threshold)
 
 
-def _looks(curves: Sequence[Curve]) -> Looks:
-    """Colour tells models apart, dashes tell orders apart; with one model the orders get the colours."""
-    models, orders = list(grouped(curves, "model")), list(grouped(curves, "order"))
-    looks = {}
-    for model, colour in zip(models, cycle(MODEL_COLOURS), strict=False):
-        for order in orders:
-            words, dashes = ORDERS[order]
-            # With many of both, a line is named by its model, and the dashes have entries of their own.
-            label = model if order == orders[0] else "_"
-            if len(models) == 1:
-                label = words
-                colour = CHANCE_COLOUR if order.startswith("chance") else ORDER_COLOURS.get(order, MODEL_COLOURS[0])
-            looks[model, order] = {"label": label, "color": colour, "linestyle": dashes}
+def _looks(panels: Sequence[DrawnPanel]) -> Looks:
+    """Colour tells apart what the lines of a panel differ in: models, methods, tasks; dashes tell orders apart. Where
+    they differ in nothing else, the orders get the colours."""
+    curves = [curve for _, own in panels for curve in own]
+    ranked = [curve for curve in curves if not by_chance(curve)] or curves
+    groups = [[curve for curve in own if curve in ranked] for _, own in panels]
+    parts = [part for part in ("title", "method") if any(len(grouped(own, part)) > 1 for own in groups)]
+    parts = ["model"] * (len(grouped(ranked, "model")) > 1) + parts
+    names = [" · ".join(getattr(curve, part) for part in parts) for curve in ranked]
+    colours = dict(zip(dict.fromkeys(names), cycle(MODEL_COLOURS), strict=False))
+    looks, named = Looks(), set[str]()
+    solid = ranked[0].order
+    for curve in curves:
+        words, dashes = ORDERS[curve.order]
+        own = [part for part in parts if part != "method" or not by_chance(curve)]
+        name = " · ".join(getattr(curve, part) for part in own)
+        if len(colours) == 1:
+            colour = CHANCE_COLOUR if by_chance(curve) else ORDER_COLOURS.get(curve.order, MODEL_COLOURS[0])
+            label = words
+        elif by_chance(curve) and name not in colours:  # one line by chance for several methods
+            colour, label = CHANCE_COLOUR, " · ".join(filter(None, [name, words]))
+        else:
+            colour, label = colours[name], "_" if name in named else name
+            named.add(name)
+        looks[curve] = {"label": label, "color": colour, "linestyle": "-" if curve.order == solid else dashes}
     return looks
 
 
-def _order_lines(looks: Looks) -> dict[str, Line2D]:
-    """Entries for the dashes, where colours stand for models."""
-    orders = dict.fromkeys(order for _, order in looks)
-    if len(orders) == 1 or len(looks) == len(orders):
+def _order_lines(curves: Sequence[Curve], looks: Looks) -> dict[str, Line2D]:
+    """Entries for the dashes, where colours stand for something else than orders."""
+    told = {look["label"] for look in looks.values()}
+    found = {curve.order: looks[curve]["linestyle"] for curve in curves if ORDERS[curve.order][0] not in told}
+    if len({curve.order for curve in curves}) == 1:
         return {}
-    return _grey_lines(ORDERS[order] for order in orders)
+    return _grey_lines((words, found[order]) for order, (words, _) in ORDERS.items() if order in found)
 
 
 def _grey_lines(found: Iterable[tuple[str, Any]]) -> dict[str, Line2D]:
@@ -226,7 +282,7 @@ def _draw_controls(ax: Axes, curve: Curve, controls: Mapping[Control, Curve], co
         ax.plot(own.ks, shares, color=colour, linestyle=CONTROLS[kind][1], linewidth=0.9)
 
 
-def _caption(curves: Sequence[Curve], threshold: float | None, repeats: Mapping[Curve, Repeats]) -> str:
+def _caption(curves: Sequence[Curve], thresholds: Sequence[Threshold], repeats: Mapping[Curve, Repeats]) -> str:
     """What lines, bands and dots are and what fills ask, so that the figure can stand alone."""
     models = []
     for model, own in grouped(curves, "model").items():
@@ -242,10 +298,9 @@ def _caption(curves: Sequence[Curve], threshold: float | None, repeats: Mapping[
     chance = any(curve.draws > 1 for curve in curves)
     by_draws = f" and, by chance, over {draws.removeprefix('1–')} draws" if chance else ""
     parts.append(f"{pairs} test prompts a panel, bands 90 % intervals over them{by_draws}")
-    if threshold:
-        parts.append(
-            f"dots: within {1 - threshold:.2g} of the whole model's effect, on the mean; rings: reached before"
-        )
+    if drawn := dict.fromkeys(f"{1 - threshold:.2g}" for threshold in thresholds if threshold):
+        within = " or ".join(drawn) + (", panel by panel," if len(drawn) > 1 else "")
+        parts.append(f"dots: within {within} of the whole model's effect, on the mean; rings: reached before")
     if (most := max(len(repeats[curve].curves) for curve in curves)) > 1:
         parts.append(f"of {most} repeats the median and the range, lines of the first")
     if curves[0].mode == "keep":

@@ -14,13 +14,16 @@ from ...core.saving import Row, csv_text
 from ...core.words import AIMS, SCORE_ORDERS, Mode, ScoreOrder, Units
 from ...rank.scores import EdgeScores, HeadScores
 from ...sweeps import Closeness, Curve, Ratio, Repeats, compare_repeats
+from ...view.head_map import draw_scores
 from ...view.style import save_figure
 from ..kind import Summary
-from ..outputs import facts_of, file_name, rounded, summary_of
+from ..outputs import cannot_do, facts_of, file_names, rounded, summary_of
 from ..study import Study
 from .controls import ControlEntry, control_entries
 from .figure import draw
+from .settings import Kept, ScoredKept
 from .steps import KeptCell
+from .words import answer
 
 
 class ClosenessEntry(TypedDict):
@@ -29,6 +32,15 @@ class ClosenessEntry(TypedDict):
     distance: float | None  # mean |1 - f|
     near: float | None  # share of the prompts within 0.25
     kl: float | None
+
+
+class StabilityEntry(TypedDict):
+    """How steady the first heads are over repeats."""
+
+    k: int  # the median of what the repeats need
+    jaccard: float  # mean overlap of two repeats
+    by_chance: float
+    shares: dict[str, float]  # head -> share of the repeats that have it
 
 
 class KeptEntry(TypedDict):
@@ -69,6 +81,9 @@ class KeptEntry(TypedDict):
     test_pairs: int
     draws: int
     areas: dict[str, float | None]  # MIB's, of edges
+    title: str  # of its panel, as the figure has it
+    words: str  # the answer in a sentence; empty for chance
+    stability: StabilityEntry | None  # of the first heads over the repeats; none of a single one
     which: list[str]  # the heads needed; of edges, which may be thousands, the circuit has files of its own
 
 
@@ -116,28 +131,36 @@ class KeptSummary(Summary):
 def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> KeptSummary:
     """Write everything into the folder and return the summary: units needed at the threshold for every curve, and
     ratios between models with their direction in words."""
-    threshold, table = cells[0][0].panel.threshold, list[Row]()
-    several = len({fill for row in cells for fill in row[0].panel.fills}) > 1
-    for cell in (cell for row in cells for cell in row):
-        fill = str(cell.panel.fill)
+    flat, table = [cell for row in cells for cell in row], list[Row]()
+    several = len({fill for cell in flat for fill in cell.panel.fills}) > 1
+    by_method = len({cell.panel.methods for cell in flat if isinstance(cell.panel, ScoredKept)}) > 1
+    named = [_names(cell, by_method, str(cell.panel.fill) if several else "") for cell in flat]
+    for cell, name in zip(flat, file_names(named), strict=True):
         if isinstance(cell.scores, HeadScores):
-            table += [{**row, "fill": fill} for row in cell.scores.rows()]
-            named = [cell.scores.task, cell.scores.model, cell.scores.method, *[fill] * several]
-            cell.scores.save(folder / "scores" / file_name("-".join(named)))
+            asked = {"mode": cell.curves[0].mode, "fill": str(cell.panel.fill)}
+            table += [{**row, **asked} for row in cell.scores.rows()]
+            cell.scores.save(folder / "scores" / name)
         if isinstance(cell.scores, EdgeScores):
-            named = [cell.scores.task, cell.scores.model, *[fill] * several]
-            _write_circuit(folder / "edges" / file_name("-".join(named)), cell.scores, cell.curves, threshold)
+            _write_circuit(folder / "edges" / name, cell.scores, cell.curves, cell.panel.threshold)
     if table:
         write_file(folder / "scores.csv", csv_text(table))
-    repeats = {curve: cell.repeats(curve) for row in cells for cell in row for curve in cell.curves}
+    repeats = {curve: cell.repeats(curve) for cell in flat for curve in cell.curves}
     panels = [[curve for cell in row for curve in cell.curves] for row in cells]
-    titled = [(row[0].panel.title or curves[0].title, curves) for row, curves in zip(cells, panels, strict=True)]
-    controlled = {cell.controlled: cell for row in cells for cell in row if cell.controlled}
+    titled, thresholds = _drawn([row[0].panel for row in cells], panels)
+    if maps := [cell.scores for cell in flat if isinstance(cell.scores, HeadScores)]:
+        save_figure(draw_scores(maps), folder, "heads")
+    controlled = {cell.controlled: cell for cell in flat if cell.controlled}
     lines = {curve: cell.controls for curve, cell in controlled.items()}
-    save_figure(draw(titled, threshold=threshold, title=study.title, repeats=repeats, controls=lines), folder)
+    save_figure(draw(titled, threshold=thresholds, title=study.title, repeats=repeats, controls=lines), folder)
     entries, ratios = list[Facts](), list[Facts]()
     for row, curves in zip(cells, panels, strict=True):
-        entries += [_entry(curve, repeats[curve], row[0].panel.threshold) for curve in curves]
+        by_chance = {curve.model: curve for curve in curves if curve.order == "chance"}
+        for curve in curves:
+            entry = _entry(curve, repeats[curve], row[0].panel.threshold)
+            title = row[0].panel.title or curve.title
+            ranked, needed = curve.order in SCORE_ORDERS, repeats[curve].units_needed(row[0].panel.threshold)
+            words = answer(title, curve, needed, by_chance.get(curve.model)) if ranked else ""
+            entries.append({**entry, "title": title, "words": words})
         for first, second in combinations(curves, 2):
             if first.order != second.order:
                 continue
@@ -146,7 +169,32 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
     searches = [_search(cell) for row in cells for cell in row if cell.searched]
     found = [control_entries(curve, cell.controls, cell.panel.threshold) for curve, cell in controlled.items()]
     controls = [entry for own in found for entry in own]
-    return summary_of(KeptSummary, study, curves=entries, ratios=ratios, searches=searches, controls=controls)
+    told = cannot_do(curve for own in panels for curve in own)
+    return summary_of(
+        KeptSummary, study, warnings=told, curves=entries, ratios=ratios, searches=searches, controls=controls
+    )
+
+
+def _drawn(panels: Sequence[Kept], curves: Sequence[list[Curve]]) -> tuple[list[tuple[str, list[Curve]]], list[float]]:
+    """What each panel of the figure shows, and its threshold: panels that differ in their method alone are one."""
+    found, thresholds = list[tuple[str, list[Curve]]](), list[float]()
+    for number, (panel, own) in enumerate(zip(panels, curves, strict=True)):
+        apart = {"method", "orders"}
+        if number and panel.model_dump(exclude=apart) == panels[number - 1].model_dump(exclude=apart):
+            found[-1][1].extend(own)
+        else:
+            found.append((own[0].title, list(own)))
+            thresholds.append(panel.threshold)
+    return found, thresholds
+
+
+def _names(cell: KeptCell, by_method: bool, fill: str) -> list[str]:
+    """What the files of a cell are called by."""
+    scores = cell.scores
+    if scores is None:
+        return []
+    method = [scores.method] if by_method or isinstance(scores, HeadScores) else []
+    return [scores.task, scores.model, *method, *([fill] if fill else [])]
 
 
 def _search(cell: KeptCell) -> Facts:
@@ -212,8 +260,14 @@ def _entry(curve: Curve, repeats: Repeats, threshold: float) -> Facts:
         "test_pairs": curve.pairs,
         "draws": curve.draws,
         "areas": {kind: rounded(area.value) for kind in ("CPR", "CMD") if (area := curve.area(kind)) is not None},
+        "stability": _stability(repeats, threshold) if curve.units == "heads" else None,
         "which": list(curve.ranking[: needed.value]) if named else [],
     }
+
+
+def _stability(repeats: Repeats, threshold: float) -> Facts | None:
+    found = repeats.stability(threshold=threshold)
+    return None if found is None else {**facts_of(found, "k", "jaccard", "by_chance"), "shares": found.shares}
 
 
 def _closeness(found: Closeness) -> Facts:

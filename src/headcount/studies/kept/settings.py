@@ -1,7 +1,7 @@
 """The settings of studies of what is kept."""
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field
 
@@ -24,6 +24,9 @@ from ...rank import METHODS
 from ...rank.fit import OWN_FITS, AnyFit, Learning
 from ...rank.method import require_units
 from ..panel import Count, Panel, Table, Texts
+
+if TYPE_CHECKING:
+    from ...tasks.examples import Task
 
 ONE_PASS = "one-pass"
 Orders = Annotated[Listed[ScoreOrder | ChanceOrder], AfterValidator(check(bool, "must be a list that is not empty"))]
@@ -50,9 +53,9 @@ class Kept(Panel):
     """Of chance orders."""
     repeats: Count = 1
     """How often everything is done, each time with another seed: prompts, names, ranking and sweep."""
-    fill: str | Texts = "counterfactual"
-    """What removed units carry: counterfactual, mean, mean-global, zero; of heads also resample and scale(0.1). May be
-    given again, for a row of panels each."""
+    fill: str | Texts = ""
+    """What removed units carry: counterfactual, mean, mean-global, zero; of heads also resample and scale(0.1). By
+    default the counterfactual where a task has pairs, else zero. May be given again, for a row of panels each."""
 
     @property
     def fills(self) -> tuple[str, ...]:
@@ -70,22 +73,31 @@ class Kept(Panel):
             if place < len(own)
         ]
 
+    def for_task(self, task: "Task") -> Self:
+        """The panel with the fill that the task allows, where none was given."""
+        if any(self.fills):
+            return self
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self)(**{**given, "fill": "counterfactual" if task.has_pairs else "zero"})
+
     def check(self) -> None:
         from ...edit import Fill
         from ...meters.metrics import metric_named
 
         if self.metric:
             metric_named(self.metric)
-        for fill in self.fills:
+        for fill in filter(None, self.fills):
             Fill.parse(fill)
 
 
 class ScoredKept(Kept):
     """Units that are scored once for the task and then kept in the order of their scores."""
 
-    method: str = ""
+    ONCE: ClassVar[tuple[str, ...]] = (*Kept.ONCE, "method")
+    method: str | Texts = ""
     """Scoring method, see 'headcount methods'; learned by default. `one-pass` is the integrated gradient between the
-    two prompts where there is one for these units and this fill, and the gradient elsewhere."""
+    two prompts where there is one for these units and this fill, and the gradient elsewhere. May be given again, for a
+    line each in the same panel."""
     mode: Mode = "keep"
     """Whether the first units are kept or masked."""
     steps: Count = 5
@@ -104,19 +116,41 @@ class ScoredKept(Kept):
     @property
     def fit(self) -> AnyFit | None:
         """How the ranking is fitted, if it is."""
-        own = OWN_FITS.get(self.method)
+        own = OWN_FITS.get(self.scorer)
         told = {"loss": self.loss, "share": self.share} if isinstance(own, Learning) else {}
         return own and own.changed(**told, **({"updates": self.updates} if self.updates else {}))
 
     def __init__(self, **values: object) -> None:
         super().__init__(**values)  # type: ignore[arg-type]
-        chosen = self.one_pass() if self.method == ONE_PASS else self.method or self.default_method()
-        object.__setattr__(self, "method", chosen)
-        if self.method in METHODS and not METHODS[self.method].signed:
+        if len(self.methods) == 1 and self.scorer in ("", ONE_PASS):
+            object.__setattr__(self, "method", self.one_pass() if self.scorer else self.default_method())
+        if len(self.methods) == 1 and self.scorer in METHODS and not METHODS[self.scorer].signed:
             if "orders" in values and "signed" in self.orders:
-                raise HeadcountError(f"orders cannot hold 'signed': scores of {self.method} have no sign.")
+                raise HeadcountError(f"orders cannot hold 'signed': scores of {self.scorer} have no sign.")
             if "orders" not in values:
                 object.__setattr__(self, "orders", ("absolute", "chance"))
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return (self.method,) if isinstance(self.method, str) else self.method
+
+    @property
+    def scorer(self) -> str:
+        """The method of a panel in a study, which has one."""
+        return self.methods[0]
+
+    @classmethod
+    def apart(cls, tables: Sequence[Table]) -> list[Table]:
+        """Also a panel for each method; they are drawn as one, with one order by chance."""
+        found: list[Table] = []
+        for table in super().apart(tables):
+            first, *others = cls(**table).methods
+            found.append({**table, "method": first})
+            for method in others:
+                orders = [order for order in cls(**{**table, "method": method}).orders if order != "chance"]
+                if orders:
+                    found.append({**table, "method": method, "orders": orders})
+        return found
 
     def default_method(self) -> str:
         """Learned by keeping units, so not for masking them."""
@@ -126,7 +160,9 @@ class ScoredKept(Kept):
         return "eap-ig"
 
     def check(self) -> None:
-        require_units(self.method, self.units)
+        for method in self.methods:
+            if method != ONE_PASS:
+                require_units(method, self.units)
         super().check()
 
 
@@ -142,6 +178,9 @@ class HeadsKept(ScoredKept):
         return self.one_pass() if cannot else "learned"
 
     def one_pass(self) -> str:
+        """It depends on the fill, and is decided with it where the task decides that."""
+        if not any(self.fills):
+            return ONE_PASS
         return "attribution-ig" if self.fills == ("counterfactual",) else "attribution"
 
 
@@ -157,7 +196,7 @@ class EdgesKept(ScoredKept):
         from ...edit.edge_fills import check_cut
 
         super().check()
-        for fill in self.fills:
+        for fill in filter(None, self.fills):
             check_cut(fill, "all")
 
 
@@ -176,5 +215,5 @@ class AttentionEdgesKept(Kept):
         from ...edit.edge_fills import check_cut
 
         super().check()
-        for fill in self.fills:
+        for fill in filter(None, self.fills):
             check_cut(fill, "all", "Attention edges")

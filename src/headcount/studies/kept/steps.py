@@ -27,10 +27,11 @@ from ...tasks.examples import Task, pairs_only
 from ...tasks.nonsense import PREFIX
 from ..kind import StudyKind
 from ..plan import Found, Job, ScoredCell, ScoredWork, Step, Subject, mean_length
+from ..reading import reading_step
 from .controls import control_plan
 from .settings import AttentionEdgesKept, EdgesKept, HeadsKept, Kept, ScoredKept
 
-SCORED = ("method", "fill", "steps", "seed", "positions", "readers")
+SCORED = ("fill", "steps", "seed", "positions", "readers")
 SWEPT = ("units", "points", "threshold", "precision", "draws", "seed", "fill", "positions", "readers", "prune")
 SEARCHED = ("threshold", "fill", "positions", "seed")
 """Settings of a panel, where it has them, that scores, sweeps and searches are told."""
@@ -72,12 +73,13 @@ class KeptWork(ScoredWork[Kept, Scores | None]):
         names: dict[str, Any] = self.names
         searched = replace(found[self.searching], **names) if self.searching else None
         controls = {kind: replace(found[step], **names) for kind, step in self.controls}
-        return KeptCell(cell.panel, cell.scores, cell.curves, again, searched, controls)
+        return KeptCell(cell.panel, cell.scores, cell.curves, cell.prompts, again, searched, controls)
 
 
 def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memory: int | None) -> KeptWork:
     """Everything once, and then as often as the panel has repeats with the seeds that follow: but for orders by chance,
     which have draws, and but for examples that another seed does not change."""
+    panel = panel.for_task(task)
     first = plan_once(kind, panel, name, model, task, memory)
     ranked = [order for order in panel.orders if order in SCORE_ORDERS]
     again, seen = list[KeptWork](), {task.fingerprint}
@@ -109,14 +111,14 @@ def plan_once(
 
     scoring: Step[Any] | None = None
     if isinstance(panel, ScoredKept):
-        method, fit = METHODS.named(panel.method), panel.fit
-        updates = fit_for(panel.method, fit).forwards(len(task.train)) // len(task.train)
+        method, fit = METHODS.named(panel.scorer), panel.fit
+        updates = fit_for(panel.scorer, fit).forwards(len(task.train)) // len(task.train)
         runs = method.forwards(model.head_count, panel.steps, units.total, updates)
         returns = HeadScores if panel.units == "heads" else EdgeScores
-        settings = told(SCORED, code=method.source, **({"fit": fit.facts()} if fit else {}))
+        settings = told(SCORED, method=panel.scorer, code=method.source, **({"fit": fit.facts()} if fit else {}))
         if panel.units == "edges" and not method.any_fill:
             settings["fill"] = "counterfactual"  # all that the method knows; circuits may be filled otherwise
-        words = f"{label} · {panel.method}{filled if settings['fill'] == panel.fill else ''}"
+        words = f"{label} · {panel.scorer}{filled if settings['fill'] == panel.fill else ''}"
         runs, rest = runs * len(task.train), {"returns": returns, "memory": score_bytes}
         scoring = subject.step(words, score_step, settings, runs, mean_length(task.train), **rest)
 
@@ -150,8 +152,9 @@ def plan_once(
         step = control_plan(control, about, f"{label}{filled}", settings, task.test, needs, sweep_bytes)
         controls.append((control, step))
     names = {"model": model.name, "task": task.name}
-    done = tuple(sweeps.values())
-    return KeptWork(panel, names, task.title, scoring, done, note, searching=searching, controls=tuple(controls))
+    done, reading = tuple(sweeps.values()), None if which else reading_step(subject, label, task.test)
+    beside: dict[str, Any] = {"searching": searching, "controls": tuple(controls)}
+    return KeptWork(panel, names, task.title, scoring, done, note, reading, **beside)
 
 
 def _alone(panel: Kept) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """A study of what is kept in the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ...core.words import in_words
 from ...edit import Fill
-from ...view.tables import number, print_table
+from ...view.tables import number, print_table, say
 from ..runner import StudyResult
 from ..table import print_end
 from .outputs import KeptEntry, KeptSummary
@@ -16,48 +16,86 @@ def show(result: StudyResult[KeptSummary]) -> None:
     models = dict.fromkeys(f"{entry['model']} ({entry['total']} {in_words(entry['units'])})" for entry in entries)
     methods = dict.fromkeys(entry["method"] for entry in entries if entry["order"] != "chance")
     unit, repeats = in_words(entries[0]["units"]), max(entry["repeats"] for entry in entries)
-    print(f"\n{', '.join(models)}" + (f"; scored by {', '.join(methods)}." if methods else "."))
-    print(_question(entries[0], repeats))
     fills = list(dict.fromkeys(entry["fill"] for entry in entries))
-    named = ("task", *["model"] * (len(models) > 1), "order", *["fill"] * (len(fills) > 1))
+    say()
+    for words in _answers(entries):
+        say(words)
+    say(f"\n{', '.join(models)}" + (f"; scored by {', '.join(methods)}." if methods else "."))
+    say(_question(entries[0], repeats, len({entry["threshold"] for entry in entries}) == 1))
+    named = ("title", *["model"] * (len(models) > 1), *["method"] * _several_methods(entries), "order")
+    named += ("fill",) * (len(fills) > 1)
     rows = [(*(str(dict(entry)[name]) for name in named), *_numbers(entry, repeats > 1)) for entry in entries]
     spans = ("range",) * (repeats > 1)
-    print_table((*named, "needed", "interval", *spans, "reached", "stays", "confirmed", f"no {unit} to all"), rows)
-    print("Confirmed: explained effect on one half of the test prompts, with as many as the other half needs.")
+    print_table(("task", *named[1:], "needed", "interval", *spans, "reached", "stays", "accuracy"), rows)
+    say("Stays: the number from which every larger one is enough too. Accuracy: of the whole model.")
     if entries[0]["mode"] == "keep":
         for fill in fills:
-            print(f"{fill.capitalize()} fill asks {Fill.parse(fill).asks}.")
+            say(f"{fill.capitalize()} fill asks {Fill.parse(fill).asks}.")
     if unit == "edges":
         for fill in fills:
             _print_areas([e for e in entries if e["fill"] == fill], f", {fill} fill" * (len(fills) > 1))
     for entry in (entry for entry in entries if entry["mix"] is not None):
         words = f"{entry['mix']:.0%} of the first {unit} by what they help, the others by size"
-        print(f"{entry['task']}, {entry['model']}, best: {words}; chosen on train.")
+        say(f"{entry['task']}, {entry['model']}, best: {words}; chosen on train.")
+    for entry in entries:
+        if stable := entry["stability"]:
+            always = [head for head, share in stable["shares"].items() if share == 1]
+            words = f"of the first {stable['k']} heads, {len(always)} are the same in all {entry['repeats']} repeats"
+            say(f"{entry['task']}, {entry['model']}, {entry['order']}: {words} ({', '.join(always[:10]) or 'none'}).")
     for search in result.summary["searches"]:
-        print(f"{search['task']}, {search['model']}: {search['words']}.")
+        say(f"{search['task']}, {search['model']}: {search['words']}.")
     for control in result.summary["controls"]:
         of = f"{control['task']}, {control['model']}, {control['order']}, {control['control']}"
         low, high = (number(control[end], ".2f") for end in ("explained_low", "explained_high"))
         share = f"{number(control['explained'], '.2f')} of the effect ({low} to {high})"
-        print(f"{of}: {control['k']} {unit} explain {share}; 0 is nothing.")
+        say(f"{of}: {control['k']} {unit} explain {share}; 0 is nothing.")
     for ratio in result.summary["ratios"]:
         with_fill = f", {ratio['fill']} fill" * (len(fills) > 1)
-        print(f"{ratio['task']}, {ratio['order']}{with_fill}: {ratio['words']}.")
+        say(f"{ratio['task']}, {ratio['order']}{with_fill}: {ratio['words']}.")
     for warning in dict.fromkeys(f"{e['task']}, {e['model']}: {e['warning']}" for e in entries if e["warning"]):
-        print(f"Warning: {warning}")
+        say(f"Warning: {warning}")
     print_end(result)
 
 
-def _question(entry: KeptEntry, repeats: int) -> str:
+def _answers(entries: Sequence[KeptEntry]) -> Iterator[str]:
+    """Of every panel and model, in the first of its orders; and how that number held on other prompts."""
+    seen = set[tuple[str, ...]]()
+    for entry in (entry for entry in entries if entry["words"]):
+        place = entry["title"], entry["model"], entry["method"], entry["fill"]
+        if place in seen:
+            continue
+        seen.add(place)
+        held = ""
+        if entry["confirmed"] is not None:
+            ends = " to ".join(number(entry[end], ".2f") for end in ("confirmed_low", "confirmed_high"))
+            verb = "explain" if entry["mode"] == "keep" else "leave"
+            held = f" {entry['confirmed_units']:,}, chosen on one half of the prompts, {verb} {entry['confirmed']:.2f}"
+            held += f" of it on the other ({ends})."
+        yield entry["words"] + held
+
+
+def _several_methods(entries: Sequence[KeptEntry]) -> bool:
+    """Whether a task was ranked by more than one, under one fill."""
+    asked: dict[tuple[str, ...], set[str]] = {}
+    for entry in entries:
+        if not entry["order"].startswith("chance"):
+            asked.setdefault((entry["task"], entry["model"], entry["fill"]), set()).add(entry["method"])
+    return any(len(methods) > 1 for methods in asked.values())
+
+
+def _question(entry: KeptEntry, repeats: int, one_threshold: bool) -> str:
     """What is counted, and what its interval holds."""
-    share, masked = entry["threshold"], entry["mode"] == "mask"
+    masked = entry["mode"] == "mask"
+    share, rest = (f"{entry['threshold']:.2g}", f"{1 - entry['threshold']:.2g}")
+    if not one_threshold:
+        share, rest = "the threshold", "1 - threshold"
     verb, end = ("masked", 0) if masked else ("kept", 1)
-    enough = f"at most {1 - share:.2g}" if masked else f"at least {share:.2g}"
+    enough = f"at most {rest}" if masked else f"at least {share}"
     over = (
         "test prompts" if repeats == 1 else f"prompts, names and rankings ({repeats} repeats: needed is their median)"
     )
     return (
-        f"{in_words(entry['units']).capitalize()} to be {verb} until explained effect is within {1 - share:.2g} of"
+        f"{in_words(entry['units']).capitalize()} to be {verb} until explained effect is within {rest} of"
         f" {end} (needed), or {enough} (reached); {entry['interval']:.0%} intervals over {over}:"
     )
 
@@ -68,12 +106,7 @@ def _numbers(entry: KeptEntry, with_range: bool) -> tuple[str, ...]:
     found = ("never", "") if entry["needed_median"] is None else (str(entry["needed_median"]), f"{low} to {high}")
     span = (" to ".join(map(str, dict.fromkeys(entry["needed_range"]))),) * with_range
     reached, stays = ("never" if k is None else str(k) for k in (entry["reached"], entry["stays"]))
-    confirmed = ""
-    if entry["confirmed"] is not None:
-        ends = (number(end, ".2f") for end in (entry["confirmed_low"], entry["confirmed_high"]))
-        confirmed = f"{entry['confirmed']:.2f} ({' to '.join(ends)}) with {entry['confirmed_units']}"
-    none, whole = (number(m, ".2f") for m in (entry["metric_none"], entry["metric_all"]))
-    return *found, *span, reached, stays, confirmed, f"{entry['metric']} {none} to {whole}"
+    return *found, *span, reached, stays, number(entry["accuracy_all"], ".2f")
 
 
 def _print_areas(entries: Sequence[KeptEntry], of_fill: str) -> None:
@@ -82,5 +115,5 @@ def _print_areas(entries: Sequence[KeptEntry], of_fill: str) -> None:
     for entry in (entry for entry in entries if entry["areas"]):
         areas = (entry["areas"].get(kind) for kind in ("CPR", "CMD"))
         found.append((entry["task"], entry["model"], entry["order"], *(number(area, ".2f") for area in areas)))
-    print(f"MIB's areas{of_fill}: CPR (higher is better; MIB's order is signed), CMD (0 is best; MIB's is absolute):")
+    say(f"MIB's areas{of_fill}: CPR (higher is better; MIB's order is signed), CMD (0 is best; MIB's is absolute):")
     print_table(("task", "model", "order", "CPR", "CMD"), found)

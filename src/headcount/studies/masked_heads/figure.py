@@ -16,7 +16,7 @@ from ...sweeps.curve import Curve
 from ...sweeps.steering import Steering
 from ...tasks.questions import function_title
 from ...view.agreement import draw_matrix
-from ...view.style import CAPTION, different, grouped, number_heads, styled, surround
+from ...view.style import CAPTION, different, grouped, number_heads, styled, surround, within
 
 ACCURACY_COLOUR, SIMILARITY_COLOUR = "#1f5fbf", "#c8322d"
 DASHES: dict[str, Any] = {"absolute": "-", "chance": (0, (4, 2)), "chance-matched": (0, (1, 1.6))}
@@ -25,7 +25,7 @@ ACCURACY_WORDS = {"accepted": "Accuracy", "exact": "Accuracy (exact)", "unaffect
 SIMILARITY_WORDS = {"comet": "COMET", "similarity": "MiniLM similarity", "chrf": "chrF similarity"}
 PANEL_WIDTH, PANEL_HEIGHT = 2.55, 2.5
 MAP_WORDS = "Maps: score of every head, red above zero and blue below, white at zero; each map has its own scale"
-MAP_WIDTH, MAP_HEIGHT, COLUMNS = 1.75, 2.5, 4
+MAP_WIDTH, MAP_HEIGHT, COLUMNS = 2.1, 2.5, 4
 TEST_COLOUR, VALIDATION_COLOUR, CONTROL_COLOUR = "#1f5fbf", "#8fb3e3", "#8a8a8a"
 
 
@@ -52,7 +52,7 @@ def draw_masked(rows: Sequence[Sequence[Sequence[Curve]]], title: str = "") -> F
     for number, (row, places) in enumerate(zip(rows, axes, strict=True)):
         for cell, ax in zip(row, places, strict=False):
             _draw_cell(ax, cell, second, bottom=number == len(rows) - 1)
-            ax.set_title(cell[0].title)
+            ax.set_title(within(cell[0].title, PANEL_WIDTH - 0.4))
         for ax in places[len(row) :]:
             ax.remove()
         places[0].set_ylabel(f"{row[0][0].model}\nScore" if many else "Score")
@@ -134,8 +134,9 @@ def draw_functions(maps: Floats, functions: Sequence[str], overlap: Floats, k: i
     for name, scores, ax in zip(names, maps, axes, strict=False):
         limit = max(float(np.abs(scores).max()), 1e-12)
         look: Any = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit, "interpolation": "nearest"}
-        ax.imshow(scores, aspect="auto", origin="lower", **look)
-        ax.set_title(name, fontsize=8.5)
+        image = ax.imshow(scores, aspect="auto", origin="lower", **look)
+        left.colorbar(image, ax=ax, fraction=0.1, pad=0.04).ax.tick_params(labelsize=6)
+        ax.set_title(within(name, MAP_WIDTH - 0.4, 8.5), fontsize=8.5)
         number_heads(ax)
     for ax in axes[len(functions) :]:
         ax.remove()
@@ -144,7 +145,7 @@ def draw_functions(maps: Floats, functions: Sequence[str], overlap: Floats, k: i
     for ax in axes[max(len(functions) - columns, 0) : len(functions)]:
         ax.set_xlabel("Head")
     draw_matrix(right.subplots(), f"Overlap of the top {k} (Jaccard)", overlap, names, low=0.0, named=True)
-    figure.suptitle(title, fontsize=10.5)
+    figure.suptitle(within(title, size[0], 10.5), fontsize=10.5)
     figure.supxlabel(MAP_WORDS, **CAPTION)
     return figure
 
@@ -181,4 +182,4 @@ def _draw_pushes(ax: Axes, entry: Steering) -> None:
     place = [entry.alphas[entry.chosen]], [test[entry.chosen]]
     ax.plot(*place, "o", markersize=9, fillstyle="none", color=TEST_COLOUR)
     ax.set(ylim=(-0.03, 1.03), xlabel="alpha")
-    ax.set_title(f"{function_title(entry.function)}\n{entry.heads} heads", fontsize=9)
+    ax.set_title(f"{within(function_title(entry.function), 2.0, 9)}\n{entry.heads} heads", fontsize=9)

@@ -14,11 +14,12 @@ from ...edit import head_name
 from ...meters.text_metrics import accepted
 from ...rank.probes.probe import PROBES, Probe, elbow
 from ...sweeps import Curve
+from ...sweeps.guessing import words_of_guessing
 from ...sweeps.masking import masked_ks
 from ...sweeps.steering import Steering
 from ...view.style import grouped, save_figure
 from ..kind import Summary
-from ..outputs import all_rounded, facts_of, file_name, rounded, summary_of
+from ..outputs import all_rounded, facts_of, file_names, rounded, summary_of
 from ..study import Study
 from .figure import draw_functions, draw_masked, draw_steering, shown_similarity
 from .steps import MaskedCell
@@ -97,25 +98,30 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[MaskedCell]]) -> 
     """Write everything into the folder and return the summary."""
     flat = list(chain.from_iterable(cells))
     probes = {cell.model: cell.probe for cell in flat}
-    for cell in flat:
-        cell.scores.save(folder / "scores" / file_name(f"{cell.function}-{cell.model}"))
-    for name, probe in probes.items():
-        probe.save(folder / "probes" / file_name(name))
+    for cell, file in zip(flat, file_names([(cell.function, cell.model) for cell in flat]), strict=True):
+        cell.scores.save(folder / "scores" / file)
+    for (name, probe), file in zip(probes.items(), file_names([(name,) for name in probes]), strict=True):
+        probe.save(folder / "probes" / file)
         top = max(masked_ks(probe.by_head[0].size))
         method = flat[0].scores.method if flat[0].scores.method in PROBES else "probe"
         maps = np.stack([probe.scores(function, method).values for function in probe.functions])
         words = f"{name}: heads by function ({method})"
         figure = draw_functions(maps, probe.functions, probe.overlap(top, method), top, words)
-        save_figure(figure, folder, "heads" if len(probes) == 1 else file_name(f"heads-{name}"))
+        save_figure(figure, folder, "heads" if len(probes) == 1 else f"heads-{file}")
     write_file(folder / "heads.csv", csv_text([row for probe in probes.values() for row in _head_rows(probe)]))
     write_file(folder / "masked.csv", csv_text([row for cell in flat for row in _masked_rows(cell)]))
     write_file(folder / "answers.csv", csv_text([row for cell in flat for row in _answer_rows(cell)]))
     by_model = [[cell.curves for cell in flat if cell.model == name] for name in probes]
     save_figure(draw_masked(by_model, title=study.title), folder)
     _write_steering(folder, [cell.steering for cell in flat if cell.steering is not None])
+    told = [
+        words_of_guessing(cell.model, cell.function, cell.baseline[cell.function], len(cell.asked), 0.0)
+        for cell in flat
+    ]
     return summary_of(
         MaskedSummary,
         study,
+        warnings=list(filter(None, told)),
         similarity=shown_similarity([curve for cell in flat for curve in cell.curves]),
         cells=[_entry(cell) for cell in flat],
         probes=[_probe(probe) for probe in probes.values()],
@@ -125,12 +131,12 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[MaskedCell]]) -> 
 
 
 def _write_steering(folder: Path, found: Sequence[Steering]) -> None:
-    for entry in found:
-        entry.save(folder / "steering" / file_name(f"{entry.function}-{entry.model}"))
+    for entry, file in zip(found, file_names([(entry.function, entry.model) for entry in found]), strict=True):
+        entry.save(folder / "steering" / file)
     models = grouped(found, "model")
-    for name, own in models.items():
+    for (name, own), file in zip(models.items(), file_names([(name,) for name in models]), strict=True):
         figure = draw_steering(own, f"{name}: heads pushed toward right answers")
-        save_figure(figure, folder, file_name(f"steering-{name}") if len(models) > 1 else "steering")
+        save_figure(figure, folder, f"steering-{file}" if len(models) > 1 else "steering")
 
 
 def _entry(cell: MaskedCell) -> Facts:

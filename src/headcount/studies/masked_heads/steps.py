@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from ...core.cache import Result
+from ...core.errors import HeadcountError
 from ...core.keys import digest
 from ...core.provenance import Facts
 from ...meters.answers import Answers, ask
@@ -116,6 +117,7 @@ def plan(
     ks = panel.ks if isinstance(panel.ks, str) else list(panel.ks)
     points = len(masked_ks(model.head_count, () if isinstance(ks, str) else ks))
     prompts = question_prompts(model, questions.questions)
+    require_room(model, prompts, panel.new_tokens)
     # What the model is really asked depends on its tokenizer and chat template too.
     more: dict[str, object] = {"at_once": PROMPT_TOKENS, "prompts": digest(prompts)}
     subject = Subject.of(name, model, {"kind": kind.name, "panel": panel.facts()}, questions, **more)
@@ -149,6 +151,16 @@ def plan(
         pushes = subject.step(f"{label} · pushes", push_step, settings, written, write, **more)
     masks = {order: masked(order) for order in MASK_ORDERS}
     return MaskedWork(panel, model.name, questions, whole, probe, copying, masks, pushes)
+
+
+def require_room(model: Model, prompts: Sequence[Sequence[int]], new: int) -> None:
+    """Say before anything runs that a model cannot read the questions."""
+    longest, limit = max(map(len, prompts)), model.context
+    if limit and longest + new > limit:
+        raise HeadcountError(
+            f"Masked heads ask questions of up to {longest} tokens and answers of {new} (--new-tokens), and"
+            f" {model.name} takes {limit}. Use a model that takes more, or shorter questions of your own (--questions)."
+        )
 
 
 def answer_step(job: Job) -> Answers:

@@ -7,7 +7,7 @@ skipped, to the rounding of the model's precision, because sums are then taken i
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from ...edit import Filling, cut_heads, head_values, mean_head_values
 from ...edit.cut import keep_mask
 from ...edit.resume import Reading, last_of, resumed
 from ...models import Model
+from ...models.changes import changing
 from ...tasks import task as make_task
 from .state import Asked, shown
 
@@ -106,9 +107,9 @@ class Switchboard:
     @contextmanager
     def stoppable(self, check: Callable[[], None]) -> Iterator[None]:
         """Call `check` before every layer that runs inside the block; it raises where the work is no longer wanted."""
-        with ExitStack() as stack:
+        with changing() as changes:
             for layer in self.model.anatomy.layers:
-                stack.enter_context(layer.register_forward_pre_hook(lambda *_: check()))
+                changes.before(layer, lambda *_: check())
             yield
 
     def tensor(self, ids: tuple[int, ...]) -> Tensor:

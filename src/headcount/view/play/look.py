@@ -11,9 +11,9 @@ from typing_extensions import TypedDict
 
 from ...core.errors import HeadcountError
 from ...edit import Head, head_name
+from ...edit.attention import attention_weights
 from ...models.gates import gates_of
 from ...rank.direct import DirectReader
-from ...rank.patterns import attention_weights
 from .board import Switchboard, Token
 from .state import Asked, shown
 

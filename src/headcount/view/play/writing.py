@@ -15,7 +15,6 @@ from ...edit import cut_heads
 from ...edit.cut import keep_mask
 from ...edit.resume import last_of
 from ...meters.generation import end_tokens
-from ...tasks import context_of
 from .board import Switchboard
 from .state import Asked, shown
 
@@ -37,7 +36,7 @@ class Writer:
 
     def write(self, asked: Asked) -> Iterator[Progress]:
         """One event a token. What the whole model writes is kept for the next cut."""
-        context = context_of(self.model)
+        context = self.model.context
         steps = min(asked.new_tokens, context - len(asked.ids)) if context else asked.new_tokens
         key = "written", asked.ids, steps
         sides: tuple[list[int], list[int]] = [], []

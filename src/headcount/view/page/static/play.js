@@ -12,7 +12,7 @@
         aria-label=${`${V(m,S)}${z?`: ${z}`:""}`}>
         <rect x=${A+fe/2} y=${K+fe/2} width=${D-fe} height=${D-fe} rx="3" fill=${E} />
         ${R?p`<text x=${A+D/2} y=${K+D/2+3.5} text-anchor="middle" aria-hidden="true">${R}</text>`:null}
-      </g>`)}let y=e>16?4:e>8?2:1;P.push(p`<g role="row" key=${m}>${f}</g>`),m%y===0&&P.push(p`<text x=${he-6} y=${(e-1-m)*D+D/2+3} text-anchor="end" aria-hidden="true">${m}</text>`)}let h=[];for(let m=0;m<t;m+=t>16?4:t>8?2:1)h.push(p`<text x=${he+m*D+D/2} y=${e*D+13} text-anchor="middle" aria-hidden="true">${m}</text>`);let w=he+t*D+2,M=e*D+Xt;return p`<svg ref=${g} id=${u} class="headgrid" viewBox=${`0 0 ${w} ${M}`} style=${{maxWidth:`${Math.round(w*1.5)}px`}}
+      </g>`)}let y=e>16?4:e>8?2:1;P.push(p`<g role="row" key=${m}>${f}</g>`),m%y===0&&P.push(p`<text x=${he-6} y=${(e-1-m)*D+D/2+3} text-anchor="end" aria-hidden="true">${m}</text>`)}let h=[];for(let m=0;m<t;m+=t>16?4:t>8?2:1)h.push(p`<text x=${he+m*D+D/2} y=${e*D+13} text-anchor="middle" aria-hidden="true">${m}</text>`);let w=he+t*D+2,M=e*D+Xt;return p`<svg ref=${g} id=${u} class="headgrid" viewBox=${`0 0 ${w} ${M}`} style=${{maxWidth:`${Math.round(w*(t>12?1.5:2.1))}px`}}
     role="grid" aria-label=${n} aria-rowcount=${e} aria-colcount=${t}
     onKeyDown=${C} onPointerDown=${v} onPointerOver=${k} onPointerLeave=${()=>i?.()}
     onFocusIn=${m=>{let f=$(m);f&&i?.(...f)}}

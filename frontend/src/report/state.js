@@ -1,0 +1,88 @@
+// What several parts of a report ask of its data.
+import { MODEL_COLOURS, ROLE_COLOURS } from "../parts/colours.js";
+
+export const EXPLAINED = "explained_effect";
+export const ORDERS = {
+  absolute: ["largest effect first", ""],
+  signed: ["most helpful first", "7 3"],
+  best: ["best mix of both", "10 3 3 3"],
+  chance: ["by chance", "2 3"],
+  "chance-matched": ["by chance, same layers", "5 2 2 2"],
+  facilitation: ["facilitation", ""],
+  irrelevance: ["irrelevance", "7 3"],
+  interference: ["interference", "3 2"],
+};
+export const byChance = (order) => order.startsWith("chance");
+export const orderWords = (order) => ORDERS[order]?.[0] ?? order;
+export const different = (values) => [...new Set(values)];
+export const metricWords = (metric) => metric.replaceAll("_", " ");
+
+/** The colour of a line: by model, or with one model by order; roles have colours of their own. */
+export function colourOf(data, curve) {
+  if (ROLE_COLOURS[curve.order] && curve.kind === "change") return ROLE_COLOURS[curve.order];
+  const models = different(data.curves.filter((other) => other.panel === curve.panel).map((other) => other.model));
+  if (models.length > 1 && curve.kind === "explained") return MODEL_COLOURS[models.indexOf(curve.model) % MODEL_COLOURS.length];
+  if (byChance(curve.order)) return "var(--chance)";
+  const orders = different(data.curves.filter((other) => other.panel === curve.panel && !byChance(other.order)).map((other) => other.order));
+  return MODEL_COLOURS[(models.indexOf(curve.model) + orders.indexOf(curve.order)) % MODEL_COLOURS.length];
+}
+
+export function seriesOf(data, curve, metric) {
+  const band = curve.bands[metric];
+  if (!band) return null;
+  return {
+    id: `${data.curves.indexOf(curve)}`, name: `${curve.model} · ${orderWords(curve.order)}`, colour: colourOf(data, curve),
+    dash: ORDERS[curve.order]?.[1], faint: byChance(curve.order), xs: curve.ks, ys: band.value, lows: band.low, highs: band.high, curve,
+  };
+}
+
+/** The place of the measured k that is nearest. */
+export function nearestPlace(ks, k) {
+  let best = 0;
+  ks.forEach((other, place) => {
+    if (Math.abs(other - k) < Math.abs(ks[best] - k)) best = place;
+  });
+  return best;
+}
+
+const ROUNDING = 1e-9;
+
+/**
+ * Units needed to be faithful at a threshold: as the study computed it, with its interval. Of older results, which kept no
+ * more than means, the first k at which the mean is near enough, without an interval.
+ */
+export function neededAt(curve, threshold) {
+  if (curve.needed) {
+    const place = Math.round(threshold * 100) - 1;
+    return { value: curve.needed.value[place], low: curve.needed.low[place], high: curve.needed.high[place], exact: true };
+  }
+  const band = curve.bands[EXPLAINED];
+  if (!band) return null;
+  const place = band.value.findIndex((value) => {
+    const done = curve.mode === "keep" ? value : 1 - value;
+    return value !== null && done >= threshold - ROUNDING && done <= 2 - threshold + ROUNDING;
+  });
+  return { value: place < 0 ? null : curve.ks[place], low: null, high: null, exact: false };
+}
+
+/** The units that come in between the measured k before this one and this one. */
+export function comesIn(curve, place) {
+  const from = place > 0 ? curve.ks[place - 1] : 0;
+  return curve.ranking.slice(from, curve.ks[place]);
+}
+
+/** The share of the mean effect that one prompt shows at a place, [prompt]; its mean is explained effect. */
+export function effects(curve, place) {
+  if (!curve.by_prompt) return null;
+  if (curve.kind !== "explained") return curve.by_prompt[place];
+  const last = curve.ks.length - 1;
+  const [none, all] = curve.mode === "keep" ? [0, last] : [last, 0];
+  const mean = (row) => row.reduce((sum, value) => sum + value, 0) / row.length;
+  const gap = mean(curve.by_prompt[all]) - mean(curve.by_prompt[none]);
+  return curve.by_prompt[place].map((value, prompt) => (value === null ? null : (value - curve.by_prompt[none][prompt]) / gap));
+}
+
+export const headOf = (name) => {
+  const found = /^a(\d+)\.h(\d+)$/.exec(name);
+  return found && [Number(found[1]), Number(found[2])];
+};

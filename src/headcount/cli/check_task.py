@@ -1,0 +1,98 @@
+"""`headcount tasks check FILE`: line by line what will be used of a task of one's own, and what usually goes wrong."""
+
+import json
+from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..core.errors import HeadcountError
+from ..core.files import write_file
+from ..core.plain import plain
+from ..view.tables import print_table
+from .app import DeviceOption, DtypeOption, RevisionOption, load_model, tasks_app
+
+if TYPE_CHECKING:
+    from ..tasks.checking import FileCheck, LineCheck
+
+SHOWN = 40
+"""Lines of the table, unless told otherwise."""
+FIX_HELP = "Write the file again with a space in front of answers that lack it, beside the old one."
+
+
+@tasks_app.command("check")
+def check_task(
+    task: Annotated[str, typer.Argument(help="A JSONL, CSV or Parquet file, or dataset:NAME.")],
+    model: Annotated[str, typer.Option(help="The model that it is for.")] = "smollm2",
+    fix_space: Annotated[bool, typer.Option("--fix-space", help=FIX_HELP)] = False,
+    lines: Annotated[int, typer.Option(help="How many lines to show.")] = SHOWN,
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
+    revision: RevisionOption = None,
+    bos: Annotated[bool, typer.Option("--bos", help="Put the beginning-of-text token in front of prompts.")] = False,
+) -> None:
+    """Say line by line what will be used of a task of your own, and what the model makes of it."""
+    from ..tasks.checking import check_entries, with_spaces
+    from ..tasks.entries import is_own, read_entries
+
+    if not is_own(task):
+        raise HeadcountError(f"A task of your own is a file (.jsonl, .csv, .parquet) or dataset:NAME; this is {task}.")
+    entries = read_entries(task)
+    loaded = load_model(model, device, dtype, revision, bos)
+    found = check_entries(loaded, entries)
+    _print_lines(found, lines)
+    for warning in [*found.warnings, *_words(found, loaded.name, Path(task).name)]:
+        _say(f"Warning: {warning}")
+    mending = fix_space and bool(found.without_space)
+    if mending:
+        fixed = Path(task).with_suffix(".spaced.jsonl")
+        mended = with_spaces(entries, found.without_space)
+        write_file(fixed, "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in mended.values()))
+        _say(f"{_lines(len(found.without_space))} a space in front of answers now: {fixed}")
+    elif fix_space:
+        print("No answer lacks a space in front.")
+    if not found.used and not mending:
+        raise typer.Exit(1)
+
+
+def _print_lines(found: "FileCheck", most: int) -> None:
+    """A row a line that can be used, and then what is to be said of lines, one by one."""
+    rows = [_row(line) for line in found.used[:most]]
+    print_table(("line", "prompt tokens", "answer tokens", "right", "probability", "the model says"), rows)
+    if len(found.used) > most:
+        print(f"{len(found.used) - most} more lines can be used (--lines).")
+    told = [(line.number, line.error or "; ".join(line.warnings), bool(line.error)) for line in found.lines]
+    for number, words, refused in [each for each in told if each[1]][:most]:
+        _say(f"Line {number}{' is NOT USED' if refused else ''}: {plain(words)}")
+    used = len(found.used)
+    print(f"{used} of {len(found.lines)} lines can be used.", end=" ")
+    print(f"Accuracy {found.accuracy:.2f}, by guessing {found.chance:.2f}.")
+
+
+def _say(words: str) -> None:
+    print("\n    ".join(wrap(words, max(get_terminal_size().columns - 4, 40))))
+
+
+def _row(line: "LineCheck") -> tuple[str, ...]:
+    numbers = str(line.number), str(line.prompt_tokens), str(line.answer_tokens)
+    return *numbers, "yes" if line.right else "no", f"{line.probability:.1%}", repr(line.said)
+
+
+def _words(found: "FileCheck", model: str, name: str) -> list[str]:
+    """Of the file as a whole."""
+    from ..sweeps.guessing import words_of_guessing
+
+    told = []
+    if spaces := len(found.without_space):
+        told.append(f"{_lines(spaces)} answers without a space in front, where a model writes one: try --fix-space.")
+    if twice := sum(any("counts once" in words for words in line.warnings) for line in found.lines):
+        told.append(f"{_lines(twice)} what an earlier one has, and counts no more.")
+    if found.used:
+        told += filter(None, [words_of_guessing(model, name, found.accuracy, len(found.used), found.chance)])
+    return told
+
+
+def _lines(count: int) -> str:
+    return "1 line has" if count == 1 else f"{count} lines have"

@@ -1,0 +1,133 @@
+"""The report of a study of what is kept: units needed in a sentence each, maps of heads, circuits."""
+
+from collections.abc import Iterator
+
+from ...core.errors import HeadcountError
+from ...core.provenance import Facts
+from ...core.words import SCORE_ORDERS, ScoreOrder, in_words
+from ...edit import Fill
+from ...rank.scores import EdgeScores, HeadScores
+from ...view.page.data import CircuitData, CurveData, MapData, PanelData, Report
+from ...view.page.maps import map_data, order_data
+from ..report import Found
+
+
+def page(found: Found) -> Report:
+    entries: list[Facts] = found.summary["curves"]
+    beside = list(zip(entries, found.curves, strict=True))
+    several = len({entry["fill"] for entry in entries}) > 1
+    first: dict[tuple[int, str], Facts] = {}
+    for entry, curve in beside:  # of each panel and model, the order that stands first
+        first.setdefault((curve.panel, curve.model), entry)
+    sentences = [_needed(entry, found.panels[panel], several) for (panel, _), entry in first.items()]
+    orders = {entry["order"] for entry in first.values()}
+    sentences += [
+        f"{_sentence(ratio['task'], ratio['words'])}." for ratio in found.summary["ratios"] if ratio["order"] in orders
+    ]
+    sentences += [f"{_sentence(search['task'], search['words'])}." for search in found.summary.get("searches", [])]
+    controls = [_control(entry) for entry in found.summary.get("controls", [])]
+    warned = [f"{found.panels[c.panel].title}, {e['model']}: {e['warning']}" for e, c in beside if e["warning"]]
+    return Report(
+        kind=str(found.summary["kind"]),
+        title=str(found.summary["title"]),
+        sentences=sentences,
+        warnings=list(dict.fromkeys(warned)),
+        caveats=[*_caveats(entries), *controls],
+        maps=list(_maps(found)),
+        circuits=list(_circuits(found)),
+    )
+
+
+def _needed(entry: Facts, panel: PanelData, several: bool) -> str:
+    share, units, total = f"{entry['threshold']:.0%}".replace("%", " %"), in_words(entry["units"]), entry["total"]
+    fill = f" with {entry['fill']} fill" if several else ""
+    effect = f"{share} of {panel.title}{fill}"
+    if entry["needed_median"] is None:
+        return f"{entry['model']} does not come to {effect} with any of its first {total:,} {units}."
+    low, high = (total if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
+    needed = f"{entry['needed_median']:,}"
+    if entry["mode"] == "mask":
+        return f"{entry['model']} loses {effect} with {needed} of {total:,} {units} masked, {low:,} to {high:,}."
+    return f"{entry['model']} needs {needed} of {total:,} {units} for {effect}, {low:,} to {high:,}."
+
+
+def _sentence(task: str, words: str) -> str:
+    return f"{task}: {words}"
+
+
+def _control(entry: Facts) -> str:
+    """What as many units explain where there is nothing to find."""
+    told = f"{entry['task']}, {entry['model']}, control {entry['control']}: {entry['k']:,} units"
+    if entry["explained"] is None:
+        return f"{told} explain no number."
+    low, high = entry["explained_low"], entry["explained_high"]
+    return f"{told} explain {entry['explained']:.2f} of the real effect, {low:.2f} to {high:.2f}."
+
+
+def _caveats(entries: list[Facts]) -> list[str]:
+    first = entries[0]
+    methods = list(dict.fromkeys(e["method"] for e in entries if not e["order"].startswith("chance")))
+    own = first["units"] == "attention-edges"
+    where = (
+        "prompt by prompt, on the test prompts themselves"
+        if own
+        else "on the train prompts, and measured on the test prompts"
+    )
+    prompts, draws = max(e["test_pairs"] for e in entries), max(e["draws"] for e in entries)
+    told = [
+        "Explained effect is (m(k) − m(none)) / (m(all) − m(none)) of the mean metric. Units needed: the fewest with"
+        f" which it is within {1 - first['threshold']:.2g} of {'0' if first['mode'] == 'mask' else '1'}; only"
+        " measured k count.",
+        f"Intervals are of {first['interval']:.0%}".replace("%", " %")
+        + f", over {prompts} test prompts"
+        + (f" and, by chance, {draws} draws." if draws > 1 else "."),
+    ]
+    if methods:
+        told.append(f"Units are ranked by {', '.join(methods)} {where}.")
+    if first["mode"] == "keep":
+        told += [f"{f.capitalize()} fill asks {Fill.parse(f).asks}." for f in dict.fromkeys(e["fill"] for e in entries)]
+    if (repeats := max(e["repeats"] for e in entries)) > 1:
+        told.append(
+            f"Everything was done {repeats} times with other seeds: numbers are medians, lines those of the first."
+        )
+    return told
+
+
+def _maps(found: Found) -> Iterator[MapData]:
+    for number, row in enumerate(found.cells):
+        for cell in row:
+            if isinstance(cell.scores, HeadScores):
+                yield map_data(cell.scores, number, str(cell.panel.fill))
+    if not found.cells:
+        for path in sorted(found.folder.glob("scores/*/scores.json")):
+            scores = HeadScores.load(path.parent)
+            yield map_data(scores, _panel_of(found, scores.task, scores.model))
+
+
+def _circuits(found: Found) -> Iterator[CircuitData]:
+    """The first edges of every order that comes from scores."""
+    for number, row in enumerate(found.cells):
+        for cell in row:
+            if isinstance(cell.scores, EdgeScores):
+                for curve in cell.curves:
+                    if curve.order in SCORE_ORDERS:
+                        yield order_data(cell.scores, curve.order, curve.mix, number)
+    if not found.cells:
+        for path in sorted(found.folder.glob("edges/*/edge-scores.json")):
+            scores = EdgeScores.load(path.parent)
+            panel = _panel_of(found, scores.task, scores.model)
+            for order in _plain_orders(found.curves, scores):
+                yield order_data(scores, order, panel=panel)
+
+
+def _plain_orders(curves: list[CurveData], scores: EdgeScores) -> list[ScoreOrder]:
+    """But for `best`, whose mix older results do not tell."""
+    own = {curve.order for curve in curves if (curve.task, curve.model) == (scores.task, scores.model)}
+    return [order for order in SCORE_ORDERS if order in own and order != "best"]
+
+
+def _panel_of(found: Found, task: str, model: str) -> int:
+    for curve in found.curves:
+        if (curve.task, curve.model) == (task, model):
+            return curve.panel
+    raise HeadcountError(f"{found.folder} has scores of {model} on {task}, and curves.csv has no such curve.")

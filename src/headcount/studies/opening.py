@@ -1,0 +1,95 @@
+"""`headcount.open`: a whole run back from its output folder: curves, scores, circuits, summary."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from ..core.errors import HeadcountError
+from ..core.provenance import Facts
+from ..core.words import SCORE_ORDERS, ScoreOrder
+from ..rank.circuit import Circuit
+from ..rank.roles import HeadRoles
+from ..rank.scores import EdgeScores, HeadScores
+from ..sweeps import Curve, Repeats
+from .outputs import CURVES, PROVENANCE, STUDY, SUMMARY
+from .study import Study, read_study
+
+AnyScores = HeadScores | EdgeScores | HeadRoles
+SAVED: tuple[type[AnyScores], ...] = HeadScores, EdgeScores, HeadRoles
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a study left in its folder."""
+
+    folder: Path
+    study: Study
+    summary: Facts
+    """What summary.json says."""
+    provenance: Facts
+    curves: tuple[Curve, ...]
+    """As `headcount.run` gives them, with every value of every prompt."""
+    again: tuple[Curve, ...]
+    """Those of the other repeats."""
+    scores: tuple[AnyScores, ...]
+
+    def repeats(self, curve: Curve) -> Repeats:
+        """A curve, and the same in the other repeats."""
+        alike = ("model", "task", "method", "order", "mode", "fill")
+        same = [other for other in self.again if all(getattr(other, a) == getattr(curve, a) for a in alike)]
+        return Repeats((curve, *same))
+
+    def circuits(self, threshold: float | None = None) -> dict[str, Circuit]:
+        """Of a study of edges: the smallest faithful circuit of every ranking, by task, model and order; none where a
+        curve never gets there. The threshold is the study's own by default."""
+        level: float = threshold or getattr(self.study.panels[0], "threshold", None) or 0.9
+        found = {}
+        for curve in self.curves:
+            k = curve.first_k(level) if curve.units == "edges" and curve.order in SCORE_ORDERS else None
+            scores = self._scores_of(curve)
+            if k is not None and scores is not None:
+                named = f"{curve.task} · {curve.model} · {curve.order}"
+                found[named] = scores.circuit(k, by=cast(ScoreOrder, curve.order), mix=curve.mix)
+        return found
+
+    def _scores_of(self, curve: Curve) -> EdgeScores | None:
+        alike, of_edges = ("task", "model", "method"), (e for e in self.scores if isinstance(e, EdgeScores))
+        return next((e for e in of_edges if all(getattr(e, a) == getattr(curve, a) for a in alike)), None)
+
+
+def open(folder: str | Path) -> Run:
+    """Open the output folder of a study: what was computed there, to be looked at, plotted or compared again.
+
+    ```python
+    run = hc.open("headcount-results/heads-kept")
+    hc.plot(run.curves)
+    hc.plot(run.scores)
+    hc.overlap(run)
+    ```
+    """
+    place = Path(folder)
+    try:
+        summary = json.loads((place / SUMMARY).read_text(encoding="utf-8"))
+        provenance = json.loads((place / PROVENANCE).read_text(encoding="utf-8"))
+        listed = provenance["curve_folders"]
+    except (OSError, ValueError, KeyError) as error:
+        raise HeadcountError(
+            f"{place} is not the output folder of a finished study: its {SUMMARY} or {PROVENANCE} is missing or older"
+            " than headcount 0.7. Run the study again; finished steps are taken from the cache."
+        ) from error
+    curves = {name: Curve.load(place / CURVES / name) for name in (*listed["first"], *listed["again"])}
+    first, again = (tuple(curves[name] for name in listed[which]) for which in ("first", "again"))
+    return Run(place, read_study(place / STUDY), summary, provenance, first, again, _scores(place, provenance))
+
+
+def _scores(place: Path, provenance: Facts) -> tuple[AnyScores, ...]:
+    """Those that this run made; a folder may hold others, of an earlier one."""
+    found: list[AnyScores] = []
+    for kind in SAVED:
+        for path in sorted(place.glob(f"*/*/{kind.FILE}.json")):
+            entry: Any = kind.load(path.parent)
+            if entry.provenance in provenance["scores"]:
+                found.append(entry)
+    order = provenance["scores"]
+    return tuple(sorted(found, key=lambda entry: order.index(entry.provenance)))

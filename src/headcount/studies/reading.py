@@ -1,0 +1,18 @@
+"""The step that reads test prompts for people: their texts, and what the whole model says to them."""
+
+from collections.abc import Sequence
+
+from ..tasks.examples import Example
+from ..tasks.texts import PromptTexts, prompt_texts
+from .plan import Job, Step, Subject, mean_length
+
+
+def reading_step(subject: Subject, label: str, examples: Sequence[Example]) -> Step[PromptTexts]:
+    """The first test examples as texts. Numbers do not depend on it, so a study goes on where it is refused."""
+    runs, settings = 2 * len(examples), {"prompts": len(examples)}
+    return subject.step(f"{label} · prompts", read_step, settings, runs, mean_length(examples), optional=True)
+
+
+def read_step(job: Job) -> PromptTexts:
+    examples = job.examples.test[: job.settings["prompts"]]
+    return prompt_texts(job.model, examples, job.paid(mean_length(examples)))

@@ -1,0 +1,182 @@
+"""`report.html` and `report.json` of a result: everything that a study found, to be looked at in a browser.
+
+A study writes them when it ends, from what it has in memory. `headcount report FOLDER` writes the page again from
+report.json; of older results, which have none, it makes what their tables and saved scores can say.
+"""
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from pydantic import ValidationError
+
+from ..core.errors import HeadcountError, in_short
+from ..core.files import write_file
+from ..core.provenance import Facts
+from ..core.saving import Row
+from ..models.gated_folder import is_sparse
+from ..sweeps.curve import EXPLAINED
+from ..tasks.texts import PromptTexts
+from ..view.page.curves import bands_of, curve_data
+from ..view.page.data import SCHEMA, CurveData, PanelData, PromptData, PromptSet, Provenance, Report
+from ..view.page.html import page_html
+from ..view.page.origin import origin_of
+from ..view.page.training import training_report
+from . import STUDIES
+from .kind import Cell
+from .study import Study
+
+DATA, PAGE = "report.json", "report.html"
+FIRST_LOOK = {"explained": EXPLAINED, "change": "log_prob_change", "answers": "accepted"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a report is made from."""
+
+    folder: Path
+    summary: Facts
+    """What summary.json says."""
+    panels: list[PanelData]
+    curves: list[CurveData]
+    prompts: list[PromptSet]
+    cells: Sequence[Sequence[Any]] = field(default=(), repr=False)
+    """[panel][model]; none where a result is read from its files."""
+
+
+class PageOf(Protocol):
+    """The page of a kind of study: `page.py` in its folder; a kind without one shows its curves."""
+
+    def page(self, found: Found) -> Report: ...
+
+
+def write_study_report(
+    folder: Path, study: Study, cells: Sequence[Sequence[Cell]], tables: Sequence[Sequence[Row]], summary: Facts
+) -> Path:
+    """When a study ends. `tables`: the rows of each curve, in their order."""
+    rows, curves, prompts, panels = iter(tables), list[CurveData](), list[PromptSet](), list[PanelData]()
+    for number, row in enumerate(cells):
+        first = row[0].curves[0]
+        title = study.panels[number].title or first.title
+        panels.append(PanelData(title, getattr(study.panels[number], "threshold", None)))
+        for cell in row:
+            asked = None
+            if texts := getattr(cell, "prompts", None):
+                asked = len(prompts)
+                prompts.append(_prompts(texts, number, first.units == "attention-edges", cell))
+            for curve in cell.curves:
+                repeats = cast(Any, cell).repeats(curve) if hasattr(cell, "repeats") else None
+                curves.append(curve_data(curve, next(rows), number, repeats, asked))
+    return _write(folder, _paged(Found(folder, summary, panels, curves, prompts, cells)))
+
+
+def write_report(folder: Path) -> Path:
+    """The page of a folder again, from its report.json or, of an older result, from its other files."""
+    if (folder / DATA).is_file():
+        return _write(folder, read_report(folder))
+    if is_sparse(folder):
+        return _write(folder, training_report(folder))
+    return _write(folder, _paged(_from_files(folder)))
+
+
+def read_report(folder: Path) -> Report:
+    try:
+        return SCHEMA.validate_json((folder / DATA).read_bytes())
+    except (OSError, ValueError, ValidationError) as error:
+        raise HeadcountError(
+            f"{folder / DATA} is not the report of a result: {in_short(error, 90)}. Delete it, to make it from the"
+            " other files."
+        ) from error
+
+
+def _write(folder: Path, report: Report) -> Path:
+    data = report.to_json()
+    write_file(folder / DATA, data + "\n")
+    write_file(folder / PAGE, page_html("report", report.title, data))
+    return folder / PAGE
+
+
+def _paged(found: Found) -> Report:
+    kind = STUDIES.named(str(found.summary["kind"]))
+    made: Report
+    if kind.has("page"):
+        made = cast(PageOf, kind.part("page")).page(found)
+    else:
+        made = Report(kind.name, str(found.summary["title"]))
+    origin: Provenance = origin_of(found.folder, "headcount run study.toml", (DATA, PAGE))
+    warned = list(dict.fromkeys([*made.warnings, *found.summary.get("warnings", [])]))
+    facts: Facts = {"panels": found.panels, "curves": found.curves, "prompts": found.prompts}
+    return replace(made, **facts, warnings=warned, provenance=origin)
+
+
+def _prompts(texts: PromptTexts, panel: int, with_tokens: bool, cell: Cell) -> PromptSet:
+    listed = [
+        PromptData(text, other, answer, wrong or None, says, says_other, tokens if with_tokens else [])
+        for text, other, answer, wrong, says, says_other, tokens in zip(
+            texts.texts,
+            texts.counterfactuals,
+            texts.answers,
+            texts.wrongs,
+            texts.says,
+            texts.says_counterfactual,
+            texts.tokens,
+            strict=True,
+        )
+    ]
+    return PromptSet(panel, cell.curves[0].model, cell.curves[0].task, listed)
+
+
+def _from_files(folder: Path) -> Found:
+    """An older result: bands are in curves.csv; what single prompts did was not kept."""
+    try:
+        summary: Facts = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        with (folder / "curves.csv").open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        kind = STUDIES.named(str(summary["kind"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HeadcountError(
+            f"{folder} is not the output folder of a study or of sparsify: {in_short(error)}. Name one that holds"
+            " summary.json and curves.csv, or sparse.json."
+        ) from error
+    names = ("model", "task", "units", "method", "order", "fill")
+    groups = [list(own) for _, own in groupby(rows, key=lambda row: tuple(row[name] for name in names))]
+    entries = summary.get("curves", [])
+    told = dict(enumerate(entries)) if isinstance(entries, list) and len(entries) == len(groups) else {}
+    panels, curves = list[PanelData](), list[CurveData]()
+    places = dict[tuple[str, str], int]()
+    for number, own in enumerate(groups):
+        first, entry = own[0], told.get(number, {})
+        panel = places.setdefault((first["task"], first["fill"]), len(places))
+        if panel == len(panels):
+            panels.append(PanelData(first["task"], entry.get("threshold")))
+        ks, bands = bands_of(cast(list[Row], own))
+        metric = str(entry.get("metric") or next(name for name in bands if name != EXPLAINED))
+        shown = FIRST_LOOK[kind.curves] if FIRST_LOOK[kind.curves] in bands else next(iter(bands))
+        curves.append(
+            CurveData(
+                panel=panel,
+                model=first["model"],
+                task=first["task"],
+                method=first["method"],
+                order=first["order"],
+                fill=first["fill"],
+                units=first["units"],
+                mode=entry.get("mode", "keep" if kind.curves == "explained" else "mask"),
+                kind=kind.curves,
+                metric=metric,
+                shown=shown,
+                total=int(entry.get("total", ks[-1])),
+                ks=ks,
+                prompts=int(entry.get("test_pairs", 0)),
+                draws=int(entry.get("draws", 0)),
+                repeats=int(entry.get("repeats", 1)),
+                bands=bands,
+                warning=entry.get("warning"),
+                ranking=list(entry.get("which", [])),
+            )
+        )
+    return Found(folder, summary, panels, curves, [])

@@ -1,0 +1,37 @@
+"""Can the model do the task at all? Where it only guesses, what heads and circuits do for it means little."""
+
+import math
+
+from .curve import Curve
+from .resampling import NORMAL
+
+LEVEL = 0.95
+MEAN_LITTLE = "the model cannot do this task, roles and circuits mean little."
+
+
+def guessing(curve: Curve) -> str | None:
+    """A sentence where the whole model's accuracy is not told from chance; None where it is, or is not known."""
+    whole = curve.whole.get("accuracy")
+    if whole is None and curve.kind == "explained" and "accuracy" in curve.values:
+        whole = float(curve.values["accuracy"][:, -1 if curve.mode == "keep" else 0].mean())
+    chance = curve.provenance.get("task", {}).get("chance")
+    if whole is None or chance is None:
+        return None
+    return words_of_guessing(curve.model, curve.task, whole, curve.pairs, chance)
+
+
+def words_of_guessing(model: str, task: str, right: float, n: int, chance: float) -> str | None:
+    """Of a share of n prompts that are right. A few prompts that are nearly all right prove little, and raise no alarm
+    either."""
+    if lower_end(right, n) > chance or right >= (1 + chance) / 2:
+        return None
+    if chance == 0:
+        return f"{model} gives none of the {n} right answers of {task} itself: {MEAN_LITTLE}"
+    return f"{model} is right on {right:.0%} of {n} test prompts of {task}, and guessing on {chance:.0%}: {MEAN_LITTLE}"
+
+
+def lower_end(share: float, n: int) -> float:
+    """Of Wilson's interval."""
+    z = NORMAL.inv_cdf(LEVEL)
+    spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max((share + z * z / (2 * n) - spread) / (1 + z * z / n), 0.0)

@@ -1,0 +1,155 @@
+"""`headcount.overlap`: heads that several tasks, methods or models share, and how many they would share by chance."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import Protocol
+
+import numpy as np
+
+from ..core.errors import HeadcountError
+from ..core.saving import Floats, Row, Tabled
+from ..core.words import CHANCE_ORDERS
+from ..edit import Head, head_name
+from ..edit.cut import parse_head
+from ..rank.roles import HeadRoles
+from ..rank.scores import HeadScores
+from .curve import Curve
+
+TOP_SHARE = 0.1
+"""Of all heads are taken of scores, unless k says how many."""
+PARTS = ("task", "model", "method", "order", "fill")
+"""What may set results apart."""
+
+
+class HasCurves(Protocol):
+    """What a study gives."""
+
+    @property
+    def curves(self) -> Sequence[Curve]: ...
+
+
+Entry = Curve | HeadScores | Sequence[Head | str]
+Results = Sequence[Curve | HeadScores | HeadRoles] | Mapping[str, Entry | HeadRoles] | HasCurves
+
+
+@dataclass(frozen=True, eq=False)
+class Overlap(Tabled):
+    """Sets of heads by name, and what each two of them share."""
+
+    sets: dict[str, tuple[str, ...]]
+    total: int
+    """Heads of the model."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.sets)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Head -> in how many of the sets it is; those of most sets first."""
+        found = dict.fromkeys(head for heads in self.sets.values() for head in heads)
+        counted = {head: sum(head in heads for heads in self.sets.values()) for head in found}
+        return dict(sorted(counted.items(), key=lambda entry: -entry[1]))
+
+    def shared(self, least: int | None = None) -> tuple[str, ...]:
+        """Heads that are in at least so many of the sets; by default in all of them."""
+        wanted = len(self.sets) if least is None else least
+        return tuple(head for head, count in self.counts.items() if count >= wanted)
+
+    @property
+    def jaccard(self) -> Floats:
+        """Heads in both over heads in either, [set, set]."""
+        sets = list(map(set, self.sets.values()))
+        return np.array([[len(one & other) / max(len(one | other), 1) for other in sets] for one in sets])
+
+    def rows(self) -> list[Row]:
+        """A row for each two sets: how many heads they share, how many two random sets of their sizes would, and how
+        likely these would share as many or more."""
+        made: list[Row] = []
+        for (first, one), (second, other) in combinations(self.sets.items(), 2):
+            both = [head for head in one if head in other]
+            made.append(
+                {
+                    "first": first,
+                    "second": second,
+                    "heads_first": len(one),
+                    "heads_second": len(other),
+                    "shared": len(both),
+                    "by_chance": len(one) * len(other) / self.total,
+                    "p": chance_of(len(both), len(one), len(other), self.total),
+                    "jaccard": len(both) / max(len({*one, *other}), 1),
+                    "heads": " ".join(both),
+                }
+            )
+        return made
+
+    def __str__(self) -> str:
+        lines = [f"{name}: {len(heads)} heads" for name, heads in self.sets.items()]
+        for row in self.rows():
+            lines.append(
+                f"{row['first']} and {row['second']}: {row['shared']} shared, {row['by_chance']:.1f} by chance"
+                f" (p {row['p']:.2g})"
+            )
+        return "\n".join([*lines, f"in all of them: {', '.join(self.shared()) or 'none'}"])
+
+
+def overlap(results: Results, *, k: int | None = None, threshold: float = 0.9) -> Overlap:
+    """The heads that several results share.
+
+    **Arguments:**
+
+    - `results`: curves, scores or roles of heads, several of them; what `headcount.run` or `headcount.open` gives; or a
+      dict from names to any of these or to lists of heads.
+    - `k`: how many of the first heads of each; by default as many as a curve needs, and of scores a tenth of all.
+    - `threshold`: of explained effect, for what a curve needs.
+    """
+    named = _named(results)
+    if len(named) < 2:
+        raise HeadcountError(f"An overlap is between two results or more, and {len(named)} came.")
+    known = [entry for entry in named.values() if isinstance(entry, Curve | HeadScores)]
+    totals = {entry.total if isinstance(entry, Curve) else entry.size for entry in known}
+    if len(totals) > 1:
+        raise HeadcountError(f"These are of models with {' and '.join(map(str, sorted(totals)))} heads. Compare one.")
+    sets = {name: _heads(name, entry, k, threshold) for name, entry in named.items()}
+    everything = [parse_head(head) for heads in sets.values() for head in heads]
+    least = (max(a for a, _ in everything) + 1) * (max(b for _, b in everything) + 1) if everything else 0
+    return Overlap(sets, totals.pop() if totals else least)
+
+
+def chance_of(shared: int, one: int, other: int, total: int) -> float:
+    """That random sets of these sizes share as many or more: the upper tail of the hypergeometric distribution."""
+    ways = sum(comb(one, both) * comb(total - one, other - both) for both in range(shared, min(one, other) + 1))
+    return ways / comb(total, other)
+
+
+def _named(results: Results) -> dict[str, Entry]:
+    if isinstance(results, Mapping):
+        return {name: _plain(entry) for name, entry in results.items()}
+    listed = list(results) if isinstance(results, Sequence) else list(results.curves)
+    ranked = [_plain(entry) for entry in listed]
+    ranked = [entry for entry in ranked if not (isinstance(entry, Curve) and entry.order in CHANCE_ORDERS)]
+    facts = [[vars(entry).get(part, "") for part in PARTS] for entry in ranked]
+    telling = [place for place in range(len(PARTS)) if len({fact[place] for fact in facts}) > 1]
+    names = [" · ".join(filter(None, (fact[place] for place in telling))) or str(n) for n, fact in enumerate(facts, 1)]
+    again = {name for name in names if names.count(name) > 1}
+    names = [f"{name} ({number})" if name in again else name for number, name in enumerate(names, start=1)]
+    return dict(zip(names, ranked, strict=True))
+
+
+def _plain(entry: Entry | HeadRoles) -> Entry:
+    return entry.scores() if isinstance(entry, HeadRoles) else entry
+
+
+def _heads(name: str, entry: Entry, k: int | None, threshold: float) -> tuple[str, ...]:
+    if isinstance(entry, HeadScores):
+        return entry.top(k or max(round(TOP_SHARE * entry.size), 1))
+    if not isinstance(entry, Curve):
+        return tuple(head_name(parse_head(head)) for head in entry)
+    if entry.units != "heads" or not entry.ranking:
+        raise HeadcountError(f"An overlap is of heads in an order, and {name} has {entry.units} in no one order.")
+    needed = k if k is not None or entry.kind != "explained" else entry.first_k(threshold)
+    if needed is None:
+        raise HeadcountError(f"{name} never explains {threshold:g} of the effect. Say how many heads: k=...")
+    return tuple(entry.ranking[:needed])

@@ -1,0 +1,204 @@
+"""`headcount tasks check`: what will be used of a file, line by line, and what usually goes wrong with it.
+
+Each line is read as a study would read it, then the model answers it. What is looked for beyond that:
+
+    an answer without a space in front, where the model would write one   its probability is next to nothing
+    right and wrong answers whose texts begin with the same token         nothing to tell them apart by
+    the same line twice
+    a tokenizer that puts no beginning-of-text token in front, where the model does better with one
+    an accuracy that is not told from guessing
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core.errors import HeadcountError
+from ..models import Model
+from . import tokens_of
+from .batches import collate
+from .examples import Completion, Example, Pair
+from .jsonl import Entry, read_entry
+from .source import Tokens
+
+MUCH_BETTER = 10.0
+"""An answer with a space is the one that was meant where it is so many times as probable."""
+BETTER_WITH_START = 0.5
+"""So many nats a token more, with the beginning-of-text token, say that the model was trained with it."""
+ANSWERS = ("answer", "wrong", "target", "choices")
+
+
+@dataclass(frozen=True)
+class LineCheck:
+    """One line of a file, as a model sees it."""
+
+    number: int
+    error: str = ""
+    """Why it cannot be used."""
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    right: bool = False
+    probability: float = 0.0
+    """Of the answer's first token, or tokens."""
+    said: str = ""
+    """The next token that the model finds most probable."""
+    warnings: tuple[str, ...] = ()
+    needs_space: bool = False
+
+
+@dataclass(frozen=True)
+class FileCheck:
+    lines: tuple[LineCheck, ...]
+    chance: float
+    """Accuracy of guessing."""
+    warnings: tuple[str, ...]
+    """Of the file as a whole."""
+
+    @property
+    def used(self) -> list[LineCheck]:
+        return [line for line in self.lines if not line.error]
+
+    @property
+    def accuracy(self) -> float:
+        return sum(line.right for line in self.used) / max(len(self.used), 1)
+
+    @property
+    def without_space(self) -> list[int]:
+        """Lines whose answers were most likely meant with a space in front."""
+        return [line.number for line in self.lines if line.needs_space]
+
+
+@torch.no_grad()
+def check_entries(model: Model, entries: Mapping[int, Entry]) -> FileCheck:
+    """Every line by its number."""
+    tokens, seen = tokens_of(model), dict[Example, int]()
+    made: dict[int, Example] = {}
+    lines: list[LineCheck] = []
+    with_targets = any("prompt" in entry for entry in entries.values())
+    for number, entry in entries.items():
+        try:
+            example = read_entry(entry, with_targets, tokens)
+        except HeadcountError as error:
+            meant = _spaced(entry)
+            lines.append(LineCheck(number, str(error), needs_space=_readable(meant, with_targets, tokens)))
+            continue
+        first = seen.setdefault(example, number)
+        repeated = (f"the same as line {first}, and counts once",) if first != number else ()
+        made[number] = example
+        lines.append(_looked_at(model, number, example, entry, tokens, repeated))
+    used = list(made.values())
+    chance = sum(example.chance for example in used) / max(len(used), 1)
+    return FileCheck(tuple(lines), chance, tuple(filter(None, [start_warning(model, used)])))
+
+
+def with_spaces(entries: Mapping[int, Entry], numbers: Sequence[int]) -> dict[int, Entry]:
+    """The same lines, the answers of some with a space in front."""
+    return {number: _spaced(entry) if number in numbers else entry for number, entry in entries.items()}
+
+
+def _spaced(entry: Entry) -> Entry:
+    def spaced(value: Any) -> Any:
+        if isinstance(value, list):
+            return [spaced(each) for each in value]
+        return f" {value}" if isinstance(value, str) and value and not value[0].isspace() else value
+
+    return {key: spaced(value) if key in ANSWERS else value for key, value in entry.items()}
+
+
+def _readable(entry: Entry, with_targets: bool, tokens: Tokens) -> bool:
+    try:
+        read_entry(entry, with_targets, tokens)
+    except HeadcountError:
+        return False
+    return True
+
+
+def _looked_at(
+    model: Model, number: int, example: Example, entry: Entry, tokens: Tokens, warnings: tuple[str, ...]
+) -> LineCheck:
+    batch = collate([example], model.device)
+    logits = model.last_logits(batch.clean, batch.spots, rows=batch.rows).float()
+    chances = logits.softmax(-1)
+    best = logits[0].argmax()
+    if isinstance(example, Pair):
+        listed = [int(token) for token in (*example.answers, *example.wrongs)]
+        right = max(listed, key=lambda token: float(logits[0, token])) in example.answers
+        probability = float(chances[0, list(example.answers)].sum())
+        answer_tokens = 1
+    else:
+        picked = chances.gather(1, batch.answers[:, :1])[:, 0]
+        probability, answer_tokens = float(picked.prod()), len(example.target)
+        right = _chosen(model, example) if example.others else bool((logits.argmax(-1) == batch.answers[:, 0]).all())
+    shared = _shared_start(example, entry, tokens)
+    needs_space = _meant_with_space(model, entry, chances[0], tokens)
+    told = [*warnings, *([shared] if shared else [])]
+    if needs_space:
+        told.append("the answer has no space in front, and with one it is far more probable (--fix-space)")
+    size = len(example.clean if isinstance(example, Pair) else example.prompt)
+    said = model.token_texts([int(best)])[0]
+    return LineCheck(number, "", size, answer_tokens, right, probability, said, tuple(told), needs_space)
+
+
+def _chosen(model: Model, example: Completion) -> bool:
+    """Whether the target is the most probable of the choices."""
+    totals = []
+    for choice in (example.target, *example.others):
+        batch = collate([Completion(example.prompt, choice)], model.device)
+        log_probs = model.last_logits(batch.clean, batch.spots, rows=batch.rows).float().log_softmax(-1)
+        totals.append(float(log_probs.gather(1, batch.answers[:, :1]).sum()))
+    return totals[0] > max(totals[1:])
+
+
+def _shared_start(example: Example, entry: Entry, tokens: Tokens) -> str:
+    """Choices that begin alike are told apart by their later tokens alone."""
+    if isinstance(example, Pair) or not example.others:
+        return ""
+    alike = [other for other in example.others if other[0] == example.target[0]]
+    return f"{len(alike) + 1} of the choices begin with the same token" if alike else ""
+
+
+def _meant_with_space(model: Model, entry: Entry, chances: Tensor, tokens: Tokens) -> bool:
+    """Whether the answer with a space in front is far more probable than as it is written."""
+    prompt = entry.get("prompt", entry.get("clean"))
+    answer = entry.get("target", entry.get("answer"))
+    answer = answer[0] if isinstance(answer, list) and answer else answer
+    if not isinstance(prompt, str) or not isinstance(answer, str) or answer[:1].isspace() or prompt[-1:].isspace():
+        return False
+    plain, spaced = tokens.after(prompt, answer), tokens.after(prompt, f" {answer}")
+    if not plain or not spaced or plain == spaced:
+        return False
+    return float(chances[spaced[0]]) > MUCH_BETTER * float(chances[plain[0]])
+
+
+@torch.no_grad()
+def start_warning(model: Model, examples: Sequence[Example], most: int = 16) -> str:
+    """Compare what the model makes of the prompts with and without its beginning-of-text token in front, where its
+    tokenizer has one and does not put it there; empty where all is well."""
+    start = getattr(model.tokenizer, "bos_token_id", None)
+    rows = [list(e.clean if isinstance(e, Pair) else e.prompt) for e in examples][:most]
+    rows = [row for row in rows if len(row) > 2]
+    if start is None or not rows or any(row[0] == start for row in rows):
+        return ""
+    gains = []
+    for row in rows:
+        plain, begun = (_log_probs(model, ids) for ids in (row, [start, *row]))
+        # The first two tokens of a text are harder without a beginning for every model.
+        gains.append(float((begun[2:] - plain[1:]).mean()))
+    gain = sum(gains) / len(gains)
+    if gain < BETTER_WITH_START:
+        return ""
+    token = model.token_texts([start])[0]
+    return (
+        f"the tokenizer puts no {token} in front, and with it the model predicts these prompts better by {gain:.1f}"
+        f" nats a token: it was trained with {token}. Load it with bos=True (--bos)."
+    )
+
+
+def _log_probs(model: Model, ids: Sequence[int]) -> Tensor:
+    """Of every token but the first."""
+    row = torch.tensor([ids], device=model.device)
+    log_probs = model.logits(row)[0, :-1].float().log_softmax(-1)
+    return log_probs.gather(1, row[0, 1:, None])[:, 0]

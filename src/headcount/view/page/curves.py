@@ -1,0 +1,80 @@
+"""Curves as a page shows them: bands, units needed at every threshold, and the values of every prompt."""
+
+from collections.abc import Sequence
+
+from ...core.saving import Row
+from ...sweeps import Curve, Repeats
+from ...sweeps.curve import EXPLAINED
+from .data import THRESHOLDS, AttentionEdge, Band, CurveData, NeededData, Number, short, shorts
+
+NAMED_EDGES = 500
+"""Edges that a page knows by name; of heads all."""
+SHOWN_EDGES = 3000
+"""Attention edges of a curve, shared out among its prompts."""
+ROW_DIGITS = 6
+
+
+def curve_data(
+    curve: Curve, rows: Sequence[Row], panel: int = 0, repeats: Repeats | None = None, asked: int | None = None
+) -> CurveData:
+    """`rows`: those of the curve, which take a moment to compute. `asked`: where the texts of its prompts stand."""
+    explained = curve.kind == "explained"
+    named = len(curve.ranking) if curve.units == "heads" else NAMED_EDGES
+    chance = curve.order.startswith("chance")
+    return CurveData(
+        panel=panel,
+        model=curve.model,
+        task=curve.task,
+        method=curve.method,
+        order=curve.order,
+        mode=curve.mode,
+        fill=curve.fill,
+        units=curve.units,
+        kind=curve.kind,
+        metric=curve.metric,
+        shown=EXPLAINED if explained else curve.metric,
+        total=curve.total,
+        ks=list(curve.ks),
+        prompts=curve.pairs,
+        draws=curve.draws,
+        repeats=len(repeats.curves) if repeats else 1,
+        bands=bands_of(rows)[1],
+        needed=_needed(repeats or Repeats((curve,))) if explained else None,
+        warning=curve.warning() if explained else None,
+        ranking=list(curve.ranking[:named]),
+        by_prompt=None if chance or curve.kind == "answers" else _by_prompt(curve),
+        asked=asked,
+        attention=_attention(curve) if curve.own else None,
+        whole={name: short(value) for name, value in curve.whole.items()},
+    )
+
+
+def bands_of(rows: Sequence[Row]) -> tuple[list[int], dict[str, Band]]:
+    """The ks of a curve's rows, and a band for each metric."""
+    sides: dict[str, dict[str, list[Number]]] = {}
+    ks = list(dict.fromkeys(int(row["k"] or 0) for row in rows))
+    for row in rows:
+        of_metric = sides.setdefault(str(row["metric"]), {"value": [], "low": [], "high": []})
+        for side, values in of_metric.items():
+            number = row[side]
+            values.append(short(None if number in (None, "") else float(number or 0), ROW_DIGITS))
+    return ks, {metric: Band(**side) for metric, side in sides.items()}
+
+
+def _needed(repeats: Repeats) -> NeededData:
+    found = repeats.needed_at(THRESHOLDS)
+    return NeededData(*([getattr(one, side) for one in found] for side in ("value", "low", "high")))
+
+
+def _by_prompt(curve: Curve) -> list[list[Number]]:
+    return [shorts(row, 4) for row in curve.values[curve.metric].mean(0).tolist()]
+
+
+def _attention(curve: Curve) -> list[list[AttentionEdge]]:
+    most = max(SHOWN_EDGES // len(curve.own), 10)
+
+    def edge(layer: float, head: float, query: float, key: float, score: float) -> AttentionEdge:
+        return AttentionEdge(int(layer), int(head), int(query), int(key), short(score, 3))
+
+    by_number = sorted((int(number), edges) for number, edges in curve.own.items())
+    return [[edge(*row) for row in edges[:most].tolist()] for _, edges in by_number]

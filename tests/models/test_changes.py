@@ -1,0 +1,87 @@
+"""Changes to a model are undone whatever happens, and nothing that a user has changed is touched."""
+
+import pytest
+import torch
+
+import headcount as hc
+from campaigns.interrupts import campaign, state
+from families import prompts, random_task, tiny
+from headcount.edit import visit_heads
+from headcount.models.changes import Changes, changing
+
+IN_CI = 12
+
+
+def test_interrupts_at_random_moments_leave_nothing_behind():
+    wrong, struck = campaign(IN_CI, seed=7, exact=0.6)
+    assert wrong == []
+    assert struck >= IN_CI
+
+
+@pytest.fixture
+def model():
+    return tiny("llama-gqa")
+
+
+def test_a_change_is_noted_before_it_is_made_and_undone_last_first(model):
+    before, module = state(model), model.anatomy.out_projections[0]
+    with changing() as changes:
+        changes.before(module, lambda module, args: None)
+        changes.instead(module, lambda x: x)
+        changes.instead(module, lambda x: 2 * x)
+        changes.set(model.hf, "generation_config", None)
+        assert module(torch.ones(1)) == 2
+        assert state(model)[0]
+    assert state(model) == before
+
+    def broken(*args, **options):
+        raise RuntimeError("on the way")
+
+    own = module.register_forward_pre_hook
+    with pytest.raises(RuntimeError), changing() as changes:
+        module.register_forward_pre_hook = lambda hook, **options: (own(hook, **options), broken())
+        try:
+            changes.before(module, lambda module, args: None)
+        finally:
+            del module.register_forward_pre_hook
+    assert state(model) == before
+
+
+def test_what_several_interrupts_leave_the_next_call_undoes_and_says(model, monkeypatch, capsys):
+    task, before = random_task(4), state(model)
+    expected = hc.score(model, task, "attribution").values
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Changes, "undo", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        hc.score(model, task, "attribution")
+    assert state(model) != before
+    found = hc.score(model, task, "attribution").values
+    assert "Interrupts had left changes in a model; they are undone." in " ".join(capsys.readouterr().err.split())
+    assert (found == expected).all()
+    assert state(model) == before
+    hc.score(model, task, "attribution")
+    assert not capsys.readouterr().err
+
+
+def test_what_users_change_themselves_stays_while_they_want_it(model, capsys):
+    task, ids = random_task(4), prompts()
+    whole = model.logits(ids)
+    cut = hc.cut(model, [(0, 0)])
+    cut.__enter__()  # as a test fixture or a notebook's cell does
+    without = model.logits(ids)
+    hc.score(model, task, "attribution")
+    assert torch.equal(model.logits(ids), without)
+    assert not torch.equal(without, whole)
+    cut.__exit__(None, None, None)
+    assert torch.equal(model.logits(ids), whole)
+    assert not capsys.readouterr().err
+
+
+def test_whether_torch_keeps_gradients_is_as_it_was(model):
+    task = random_task(4)
+    for kept in (True, False):
+        with torch.set_grad_enabled(kept):
+            hc.score(model, task, "attribution")
+            assert torch.is_grad_enabled() is kept
+    with pytest.raises(RuntimeError), visit_heads(model, lambda layer, z: 1 / 0):
+        raise RuntimeError
+    assert state(model)[0] == []

@@ -1,0 +1,248 @@
+"""A model of one's own: adapters of peft, merged and live; shards, checkpoints of a trainer, GGUF files."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from peft import LoraConfig, PeftModel, PrefixTuningConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+
+import headcount as hc
+from families import prompts, random_task, tiny
+from tokenizers_for_tests import make_tokenizer
+
+TARGETS = ["q_proj", "v_proj", "o_proj", "up_proj"]
+
+
+def adapted(hf, **settings):
+    """A LoRA whose weights are not zero."""
+    torch.manual_seed(1)
+    made = get_peft_model(hf, LoraConfig(**{"r": 4, "lora_alpha": 16, "target_modules": TARGETS, **settings}))
+    with torch.no_grad():
+        for name, weight in made.named_parameters():
+            if "lora_" in name:
+                weight.normal_(0, 0.2)
+    return made.eval()
+
+
+@pytest.fixture
+def base(tmp_path):
+    place = tmp_path / "base"
+    tiny("llama-gqa").hf.save_pretrained(place)
+    make_tokenizer("digits").save_pretrained(place)
+    return place
+
+
+@pytest.fixture
+def adapter(base, tmp_path):
+    """A folder as peft writes it, and the logits of peft's own model."""
+    made = adapted(AutoModelForCausalLM.from_pretrained(base))
+    made.save_pretrained(tmp_path / "lora")
+    return tmp_path / "lora"
+
+
+@torch.no_grad()
+def test_a_folder_of_peft_has_the_logits_of_pefts_own_model(adapter, base):
+    model = hc.load(adapter)
+    theirs = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base), adapter).eval()
+    wanted = theirs(input_ids=prompts()).logits
+    assert model.name == "lora"
+    assert torch.allclose(model.logits(prompts()), wanted, atol=1e-4)
+    assert (wanted - tiny("llama-gqa").logits(prompts())).abs().max() > 0.1, "the adapter does something"
+    assert model.encode("John"), "the tokenizer of its base"
+    assert model.fingerprint != hc.load(base).fingerprint
+    assert all(verdict.passed for verdict in hc.check(model))
+
+
+def test_the_base_may_be_named_and_is_asked_for_where_it_is_gone(adapter, base, tmp_path):
+    moved = tmp_path / "moved"
+    shutil.move(base, moved)
+    with pytest.raises(hc.HeadcountError, match=r"goes on .*base.*base=…"):
+        hc.load(adapter)
+    assert hc.load(adapter, base=moved).n_layers == 3
+    with pytest.raises(hc.HeadcountError, match="belongs to an adapter"):
+        hc.load(moved, base=moved)
+
+
+@torch.no_grad()
+def test_a_peft_model_in_memory_is_copied_and_merged():
+    mine = adapted(tiny("llama-gqa").hf)
+    wanted = mine(input_ids=prompts()).logits
+    model = hc.load(mine, name="mine")
+    assert torch.allclose(model.logits(prompts()), wanted, atol=1e-4)
+    assert torch.equal(mine(input_ids=prompts()).logits, wanted), "the user's own is as it was"
+    assert all(verdict.passed for verdict in hc.check(model))
+
+
+@torch.no_grad()
+def test_a_live_adapter_has_the_very_same_logits():
+    mine = adapted(tiny("llama-gqa").hf)
+    live = hc.load(mine, merge=False, name="live")
+    assert torch.equal(live.logits(prompts()), mine(input_ids=prompts()).logits)
+    task, merged = random_task(), hc.load(mine, name="merged")
+    for method in ("patching", "attribution"):
+        one, other = (hc.score(model, task, method).values for model in (live, merged))
+        assert np.allclose(one, other, atol=1e-3), method
+    for method in ("direct", "eap"):
+        with pytest.raises(hc.HeadcountError, match="an adapter is live"):
+            hc.score(live, task, method)
+
+
+def test_how_a_live_adapter_is_scaled_is_part_of_what_it_is():
+    one, other = (hc.load(adapted(tiny("llama-gqa").hf, lora_alpha=a), merge=False) for a in (16, 8))
+    assert one.weights_hash == other.weights_hash
+    assert one.fingerprint != other.fingerprint
+
+
+def test_what_cannot_be_taken_is_refused():
+    prefixed = get_peft_model(tiny("llama-gqa").hf, PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2))
+    with pytest.raises(hc.HeadcountError, match="prompts or prefixes"):
+        hc.load(prefixed)
+    with pytest.raises(hc.HeadcountError, match="live on the unembedding"):
+        hc.load(adapted(tiny("llama-gqa").hf, target_modules=["lm_head"]), merge=False)
+
+
+@pytest.mark.filterwarnings("ignore:Setting `save_embedding_layers`")
+def test_an_adapter_with_new_tokens_brings_its_tokenizer(base, tmp_path):
+    hf, tokenizer = AutoModelForCausalLM.from_pretrained(base), make_tokenizer("digits")
+    hf.resize_token_embeddings(len(tokenizer) + 2, mean_resizing=False)
+    adapted(hf, modules_to_save=["embed_tokens", "lm_head"]).save_pretrained(tmp_path / "grown")
+    from copy import deepcopy
+
+    grown = deepcopy(tokenizer)
+    grown.add_tokens(["<new>", "<newer>"])
+    grown.save_pretrained(tmp_path / "grown")
+    model = hc.load(tmp_path / "grown")
+    assert len(model.encode("<new>")) == 1
+    assert model.vocabulary == len(tokenizer) + 2
+
+
+@torch.no_grad()
+def test_a_folder_of_several_shards(tmp_path):
+    tiny("llama-gqa").hf.save_pretrained(tmp_path, max_shard_size="20KB")
+    assert len(list(tmp_path.glob("*.safetensors"))) > 2
+    assert torch.equal(hc.load(tmp_path).logits(prompts()), tiny("llama-gqa").logits(prompts()))
+
+
+def test_a_checkpoint_of_a_trainer_and_the_folder_around_it(base, tmp_path):
+    run = tmp_path / "run"
+    for step in (20, 100):
+        place = shutil.copytree(base, run / f"checkpoint-{step}")
+        (place / "trainer_state.json").write_text("{}")
+        (place / "optimizer.pt").write_bytes(b"not read")
+    for path in (run / "checkpoint-100").glob("tokenizer*"):
+        shutil.copy(path, run)
+        path.unlink()
+    assert hc.load(run / "checkpoint-20").encode("John")
+    assert hc.load(run / "checkpoint-100").encode("John"), "its tokenizer lies one level up"
+    with pytest.raises(hc.HeadcountError, match="2 checkpoints of a trainer.*checkpoint-100"):
+        hc.load(run)
+
+
+def write_gguf(path, hf, tokens):
+    """A Llama as llama.cpp stores it: heads of queries and keys in its own order of rotary halves."""
+    import gguf
+
+    config, writer = hf.config, gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(tokens)
+    writer.add_token_scores([0.0] * len(tokens))
+    writer.add_token_types([1] * len(tokens))
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
+    names = {
+        "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
+        "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+        "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+        "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
+    }  # fmt: skip
+    for name, weight in hf.state_dict().items():
+        value = weight.float().numpy()
+        heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+        for part, count in heads.items():
+            if part in name:
+                rows, width = value.shape
+                value = value.reshape(count, 2, rows // count // 2, width).swapaxes(1, 2).reshape(rows, width)
+        for theirs, ours in names.items():
+            name = name.replace(theirs, ours)
+        writer.add_tensor(name.replace("model.layers.", "blk."), value)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+@torch.no_grad()
+def test_a_gguf_file(tmp_path):
+    model = tiny("llama-gqa")
+    path = tmp_path / "tiny.gguf"
+    write_gguf(path, model.hf, ["<s>", "</s>", "<unk>", *(f"w{place}" for place in range(61))])
+    loaded = hc.load(path)
+    assert loaded.name == "tiny.gguf"
+    assert torch.allclose(loaded.logits(prompts()), model.logits(prompts()), atol=1e-4)
+    with pytest.raises(hc.HeadcountError, match="Give the file itself"):
+        hc.load(tmp_path)
+
+
+def test_bos_is_put_in_front_where_the_tokenizer_does_not(folder):
+    plain, begun = hc.load(folder), hc.load(folder, bos=True)
+    start = plain.tokenizer.bos_token_id
+    assert begun.encode("John") == [start, *plain.encode("John")]
+    assert hc.task("ioi", begun, n=4).test[0].clean[0] == start
+
+
+TEXT = "The heads of this small model were counted one by one, and then counted again."
+
+
+@pytest.fixture(scope="module")
+def lora(tmp_path_factory):
+    """An adapter on smollm2 after a few steps of training with peft, and what peft's own model makes of a text."""
+    dense = hc.load("smollm2")
+    settings = LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "o_proj"], task_type="CAUSAL_LM")
+    trained = get_peft_model(AutoModelForCausalLM.from_pretrained(dense.hf.name_or_path), settings)
+    optimiser = torch.optim.AdamW([weight for weight in trained.parameters() if weight.requires_grad], lr=5e-3)
+    ids = torch.tensor([dense.encode(TEXT)])
+    for _ in range(4):
+        optimiser.zero_grad()
+        trained(input_ids=ids, labels=ids).loss.backward()
+        optimiser.step()
+    place = tmp_path_factory.mktemp("adapters") / "my-lora"
+    trained.eval().save_pretrained(place)
+    with torch.no_grad():
+        return place, ids, trained(input_ids=ids).logits, dense.logits(ids)
+
+
+@pytest.mark.slow
+@torch.no_grad()
+def test_a_lora_trained_on_smollm2_has_the_logits_of_pefts_own_model(lora):
+    place, ids, theirs, dense = lora
+    mine = hc.load(place).logits(ids)
+    assert torch.allclose(mine, theirs, atol=1e-3)
+    assert (theirs - dense).abs().max() > 0.5, "four steps have changed it"
+
+
+@pytest.mark.slow
+def test_a_lora_trained_on_smollm2_runs_through_check_and_studies(lora, headcount, tmp_path):
+    place, *_ = lora
+    code, out, err = headcount("check", place)
+    assert code == 0, out + err
+    small = ("--model", place, "-n", 8, "--out", tmp_path / "out")
+    kept = ("--task", "ioi", "--points", 3, "--draws", 1, "--threshold", 0.5, "--method", "one-pass")
+    code, out, err = headcount("run", "heads-kept", *small, *kept, "--order", "absolute")
+    assert code == 0, err
+    assert "my-lora (270 heads)" in out
+    fitted = ("--task", "commonsense", "--seeds", 1, "--updates", 2, "--batch", 2, "--test", 2, "--ks", "1,5")
+    code, out, err = headcount("run", "head-roles", *small, *fitted)
+    assert code == 0, err
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["cells"][0]["model"] == "my-lora"

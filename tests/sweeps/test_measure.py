@@ -1,0 +1,69 @@
+"""One cut measured: the numbers of a sweep at the same heads, on every family."""
+
+import numpy as np
+import pytest
+
+import headcount as hc
+from families import FAMILIES, random_task, tiny
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_it_is_the_sweep_at_the_same_heads(family):
+    model, task = tiny(family), random_task()
+    scores = hc.score(model, task, "attribution")
+    for mode in ("keep", "mask"):
+        curve = hc.sweep(model, task, scores, **{mode: "absolute"}, ks="all")
+        found = hc.measure(model, task, curve.ranking[:5], mode=mode)
+        for metric in curve.metrics:
+            value, low, high = (end[5] for end in curve.band(metric))
+            assert found.of(metric) == pytest.approx((value, low, high), abs=1e-4)
+        assert np.allclose(found.values("kl"), curve.values["kl"][0, 5], atol=1e-5)
+
+
+@pytest.mark.parametrize("fill", ["zero", "mean", "mean-global", "counterfactual", "resample", "scale(0.1)"])
+def test_it_is_the_sweep_exactly_where_rounding_is_out_of_the_way(fill):
+    import torch
+
+    model, task = tiny("llama-gqa", torch.float64), random_task()
+    scores = hc.score(model, task, "attribution")
+    curve = hc.sweep(model, task, scores, ks=[4], fill=fill, threshold=0)
+    found = hc.measure(model, task, curve.ranking[:4], fill, mode="keep")
+    for name, values in curve.values.items():
+        assert np.array_equal(found.values(name), values[0, 1]), name
+
+
+def test_masked_and_kept_heads_are_the_two_sides_of_a_cut():
+    model, task = tiny("gpt2"), random_task()
+    some = [(0, 1), "a1.h2", (2, 3)]
+    others = [(layer, head) for layer in range(3) for head in range(4) if (layer, head) not in ((0, 1), (1, 2), (2, 3))]
+    masked, kept = hc.measure(model, task, some), hc.measure(model, task, others, mode="keep")
+    assert masked.heads == ("a0.h1", "a1.h2", "a2.h3")
+    assert masked.of("logit_diff") == pytest.approx(kept.of("logit_diff"), abs=1e-5)
+    assert masked.whole("logit_diff") == pytest.approx(kept.whole("logit_diff"), abs=1e-5)
+    assert masked.effect.value == pytest.approx(kept.effect.value, abs=1e-4)
+
+
+def test_the_ends_are_the_whole_model_and_none_of_it():
+    model, task = tiny("gpt2"), random_task()
+    assert hc.measure(model, task, []).effect.value == 1
+    assert hc.measure(model, task, [], mode="keep").effect.value == 0
+
+
+def test_targets_without_a_counterfactual_are_measured_with_zeros():
+    model = tiny("gpt2")
+    made = tuple(hc.Completion((5, 6, 7, place), (8, 9)) for place in range(10, 16))
+    task = hc.Task("t", "T", "log_prob", made[:3], made[3:])
+    found = hc.measure(model, task, "a1.h1")
+    assert found.curve.fill == "zero"
+    assert {row["metric"] for row in found.rows()} == {
+        "explained_effect", "log_prob", "log_prob_per_token", "accuracy"
+    }  # fmt: skip
+    assert "1 head masked (a1.h1; fill zero): log_prob" in str(found)
+
+
+def test_what_is_wrong_is_said():
+    model, task = tiny("gpt2"), random_task()
+    with pytest.raises(hc.HeadcountError, match="there is no head"):
+        hc.measure(model, task, (9, 0))
+    with pytest.raises(hc.HeadcountError, match="no mode 'remove'"):
+        hc.measure(model, task, (0, 0), mode="remove")

@@ -1,0 +1,149 @@
+"""A task of one's own: read from JSONL, CSV, Parquet and `datasets`, and checked line by line before it is used."""
+
+import csv
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, GPT2Config
+
+import headcount as hc
+from headcount.tasks.checking import check_entries, start_warning
+from headcount.tasks.entries import read_entries
+from tokenizers_for_tests import word_tokenizer
+
+STORY = "When {} and {} went to the park, {} gave the ball to"
+LINES = [
+    {"clean": STORY.format(a, b, b), "corrupt": STORY.format(b, a, a), "answer": f" {a}", "wrong": f" {b}"}
+    for a, b in [("Mary", "John"), ("John", "Paul"), ("Paul", "Laura"), ("Laura", "Mary")]
+]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return hc.load("tiny")
+
+
+def written(path, lines):
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return str(path)
+
+
+def test_the_same_lines_from_every_kind_of_file(model, tmp_path):
+    import datasets
+
+    wanted = hc.task(written(tmp_path / "a.jsonl", LINES), model).fingerprint
+    with (tmp_path / "a.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["note", *LINES[0]])
+        writer.writeheader()
+        writer.writerows([{"note": "not read", **line} for line in LINES])
+    (tmp_path / "a.json").write_text(json.dumps(LINES))
+    made = datasets.Dataset.from_list(LINES)
+    made.to_parquet(tmp_path / "a.parquet")
+    made.save_to_disk(tmp_path / "saved")
+    names = [*(str(tmp_path / f"a.{ending}") for ending in ("csv", "json", "parquet")), f"dataset:{tmp_path / 'saved'}"]
+    for name in names:
+        assert hc.task(name, model).fingerprint == wanted, name
+    assert hc.task(LINES, model).fingerprint == wanted
+    assert hc.task(made, model).fingerprint == wanted
+
+
+def test_splits_of_a_set_are_kept(model, tmp_path):
+    import datasets
+
+    sides = {"train": datasets.Dataset.from_list(LINES[:1]), "validation": datasets.Dataset.from_list(LINES[1:])}
+    datasets.DatasetDict(sides).save_to_disk(tmp_path / "saved")
+    found = hc.task(f"dataset:{tmp_path / 'saved'}", model)
+    assert (len(found.train), len(found.test)) == (1, 3)
+
+
+def test_a_csv_says_lists_as_json_and_errors_name_its_lines(model, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('prompt,target,choices\nMary and, John,"["" John"", "" Tom""]"\nTom and,,\n')
+    assert read_entries(str(path))[2]["choices"] == [" John", " Tom"]
+    with pytest.raises(hc.HeadcountError, match="line 3: the field 'target' is missing"):
+        hc.task(str(path), model)
+
+
+def test_every_line_is_told_with_its_tokens_and_the_models_answer(model):
+    found = check_entries(model, dict(enumerate(LINES, start=1)))
+    assert [line.number for line in found.lines] == [1, 2, 3, 4]
+    assert all(line.prompt_tokens == 14 and line.answer_tokens == 1 for line in found.used)
+    assert found.chance == 0.5
+    assert all(0 <= line.probability <= 1 and line.said for line in found.used)
+
+
+def test_answers_without_a_space_are_found_and_mended(model, headcount, tmp_path):
+    prompt = "When Mary and John went to the park, John gave the ball to"
+    other = "When Mary and John went to the park, Mary gave the ball to"
+    bare = [{"clean": prompt, "corrupt": other, "answer": "Mary", "wrong": "John"}] * 2
+    code, out, _ = headcount("tasks", "check", written(tmp_path / "a.jsonl", bare), "--model", "tiny", "--fix-space")
+    assert code == 0
+    assert "without a space in front" in out
+    mended = tmp_path / "a.spaced.jsonl"
+    assert [entry["answer"] for entry in read_entries(str(mended)).values()] == [" Mary", " Mary"]
+    code, out, _ = headcount("tasks", "check", mended, "--model", "tiny")
+    assert "Accuracy 1.00" in out
+    assert "the same as line 1, and counts once" in " ".join(out.split())
+    assert "without a space" not in out
+    assert "1 line has what an earlier one has" in out
+
+
+def test_a_line_that_cannot_be_used_is_told_and_the_others_are_read(model, headcount, tmp_path):
+    lines = [*LINES, {"clean": "Mary saw", "corrupt": "Mary saw John and", "answer": " Tom", "wrong": " John"}]
+    code, out, _ = headcount("tasks", "check", written(tmp_path / "a.jsonl", lines), "--model", "tiny")
+    assert code == 0
+    assert "Line 5 is NOT USED: A pair must have prompts of equal length" in " ".join(out.split())
+    assert "4 of 5 lines can be used" in out
+
+
+def test_choices_that_begin_alike_are_told(model):
+    entry = {"prompt": "Mary saw", "target": " John and Tom", "choices": [" John and Tom", " John and Mary"]}
+    (line,) = check_entries(model, {1: entry}).lines
+    assert "2 of the choices begin with the same token" in line.warnings
+
+
+def test_a_model_at_chance_is_told(headcount, tmp_path):
+    nonsense = [
+        {"clean": f"We saw {name} and", "corrupt": f"We saw {name} and", "answer": a, "wrong": b}
+        for name in ("Mary", "John", "Paul", "Laura") for a, b in [(" Mark", " Kate"), (" Kate", " Mark")]
+    ]  # fmt: skip
+    _, out, _ = headcount("tasks", "check", written(tmp_path / "a.jsonl", nonsense), "--model", "tiny")
+    assert "Accuracy 0.50, by guessing 0.50" in out
+    assert "cannot do this task, roles and circuits mean little" in " ".join(out.split())
+
+
+@pytest.fixture(scope="module")
+def begun():
+    """A tiny GPT-2 that knows one text by heart, always behind <s>: without it every position is another one."""
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=64, n_embd=32, n_layer=1, n_head=2, n_positions=32, bos_token_id=0, eos_token_id=1)
+    hf, ids = AutoModelForCausalLM.from_config(config), torch.randint(3, 64, (1, 20))
+    row = torch.cat([torch.zeros(1, 1, dtype=torch.long), ids], dim=1)
+    optimiser = torch.optim.Adam(hf.parameters(), lr=1e-2)
+    for _ in range(60):
+        optimiser.zero_grad()
+        hf(input_ids=row, labels=row).loss.backward()
+        optimiser.step()
+    return hc.load(hf.eval(), tokenizer=word_tokenizer()), tuple(ids[0].tolist())
+
+
+def test_a_tokenizer_without_the_beginning_that_its_model_was_trained_with_is_told(begun):
+    model, ids = begun
+    words = start_warning(model, [hc.Completion(ids[:-1], ids[-1:])])
+    assert "puts no <s> in front" in words
+    assert "bos=True" in words
+    with_start = replace(model, bos=True)
+    assert start_warning(with_start, [hc.Completion((0, *ids[:-1]), ids[-1:])]) == ""
+
+
+def test_a_model_that_does_not_mind_its_beginning_is_left_alone(model):
+    assert start_warning(model, hc.task("ioi", model, n=8).test) == ""
+
+
+def test_tasks_alone_lists_them(headcount):
+    code, out, _ = headcount("tasks")
+    assert code == 0
+    assert "ioi" in out
+    assert headcount("tasks", "list")[1] == out

@@ -1,0 +1,64 @@
+"""A real browser for the tests of pages: one for all of them, where a Chromium is found."""
+
+from urllib.parse import urlsplit
+
+import pytest
+
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def browser(chromium):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def opened(browser):
+    """Open a page; what it says in its console is an error of the test, and so is a request to anywhere else."""
+    contexts = []
+
+    def open_page(path, width=1280, height=900, **more):
+        context = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True, **more)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.troubles = []
+        page.on("console", lambda said: page.troubles.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: page.troubles.append(str(error)))
+        address = path if str(path).startswith("http") else path.resolve().as_uri()
+        page.on("request", lambda asked: page.troubles.append(asked.url) if _elsewhere(asked.url, address) else None)
+        page.goto(address)
+        page.wait_for_selector("main")
+        return page
+
+    yield open_page
+    troubles = [trouble for context in contexts for page in context.pages for trouble in page.troubles]
+    for context in contexts:
+        context.close()
+    assert not troubles
+
+
+def _elsewhere(url, address):
+    there, here = urlsplit(url), urlsplit(address)
+    return there.scheme not in ("data", "blob", "about") and (there.scheme, there.netloc) != (here.scheme, here.netloc)
+
+
+@pytest.fixture
+def accessible():
+    """Nothing serious that axe-core finds."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    def check(page):
+        found = Axe().run(page).response["violations"]
+        serious = [one for one in found if one["impact"] in ("serious", "critical")]
+        assert not serious, [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in serious]
+
+    return check

@@ -1,0 +1,326 @@
+"""Reports in a real browser: what they show is what Python computes, by mouse and by keyboard."""
+
+import csv
+import io
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from headcount.core.words import ROLES
+from headcount.edit import head_name
+from headcount.rank.roles import LABELS
+from results_by_hand import HEADS, LAYERS, ByHand, write_by_hand
+
+KINDS = ("heads-kept", "edges-kept", "attention-edges-kept", "head-roles", "masked-heads")
+TASK = {"head-roles": ("syntax",), "masked-heads": ("retrieval",)}
+
+
+@pytest.fixture
+def report(tmp_path, monkeypatch):
+    """Write a report by hand; gives its path and the cells that it was made from."""
+
+    def write(kind, **more):
+        more.setdefault("tasks", TASK.get(kind, ("ioi",)))
+        return tmp_path / "report.html", write_by_hand(kind, tmp_path, monkeypatch, **more)
+
+    return write
+
+
+def saved(page, name):
+    """What a button saves."""
+    with page.expect_download() as caught:
+        page.locator(name).click()
+    return caught.value.path().read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_study_opens_from_disk_and_is_accessible_in_light_and_dark(kind, report, opened, accessible):
+    path, _ = report(kind, models=("m", "n"))
+    for scheme in ("light", "dark"):
+        page = opened(path, color_scheme=scheme)
+        assert page.locator("h1").inner_text()
+        assert page.locator(".answer li").count() >= 1
+        accessible(page)
+
+
+def test_the_threshold_is_dragged_and_the_units_needed_follow(report, opened):
+    path, cells = report("heads-kept", models=("m", "n"))
+    curves = [curve for cell in cells[0] for curve in cell.curves]
+    page = opened(path)
+
+    def shown():
+        rows = page.locator("table.needed tbody tr")
+        return [tuple(row.locator(f"td.{name}").inner_text() for name in ("value", "interval")) for row in rows.all()]
+
+    def wanted(threshold):
+        found = [curve.units_needed(threshold) for curve in curves]
+        ends = [[needed.total if end is None else end for end in (needed.low, needed.high)] for needed in found]
+        return [
+            ("never", "–") if needed.value is None else (str(needed.value), f"{low} to {high}")
+            for needed, (low, high) in zip(found, ends, strict=True)
+        ]
+
+    assert shown() == wanted(0.9)
+    page.fill("#threshold", "0.75")
+    assert shown() == wanted(0.75)
+    handle = page.locator(".threshold rect")
+    box = handle.bounding_box()
+    page.mouse.move(box["x"] + 5, box["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 5, box["y"] + 70, steps=4)
+    page.mouse.up()
+    dragged = float(page.input_value("#threshold"))
+    assert dragged < 0.7
+    assert shown() == wanted(dragged)
+    page.locator(".threshold").focus()
+    page.keyboard.press("ArrowUp")
+    assert float(page.input_value("#threshold")) == pytest.approx(dragged + 0.01)
+    assert shown() == wanted(round(dragged + 0.01, 2))
+
+
+def test_a_point_says_k_value_interval_and_what_comes_in(report, opened):
+    path, cells = report("heads-kept")
+    curve = cells[0][0].curves[0]
+    page = opened(path)
+    page.locator("#curves-0").focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    said = page.locator(".readout").first.inner_text()
+    value, low, high = (each[4] for each in curve.band())
+    names = ", ".join(curve.ranking[curve.ks[3] : curve.ks[4]])
+    assert f"k = {curve.ks[4]}:" in said
+    assert f"explained effect {value:.3g} ({low:.3g} to {high:.3g})" in said
+    assert f"comes in: {names}" in said
+    page.keyboard.press("Enter")
+    assert f"k = {curve.ks[4]} of {curve.total}" in page.locator("#k-words").inner_text()
+
+
+def test_lines_metrics_and_axes_are_switched_and_a_stretch_is_zoomed_into(report, opened):
+    path, _ = report("heads-kept")
+    page = opened(path)
+    lines = page.locator("#curves-0 path[data-series]")
+    assert lines.count() == 3
+    page.locator("table.needed input").nth(2).click()
+    assert lines.count() == 2
+    page.locator("#metric button", has_text="accuracy").click()
+    assert page.locator(".threshold").count() == 0
+    before = lines.first.get_attribute("d")
+    page.locator("#axis button", has_text="logarithmic").click()
+    assert lines.first.get_attribute("d") != before
+    box = page.locator("#curves-0").bounding_box()
+    page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 120, steps=3)
+    page.mouse.up()
+    page.get_by_role("button", name="Whole range").click()
+    assert page.get_by_role("button", name="Whole range").count() == 0
+
+
+def test_views_are_saved_as_svg_and_csv(report, opened):
+    path, cells = report("heads-kept")
+    page = opened(path)
+    card = "section:has(#curves-0) .saves button"
+    table = list(csv.DictReader(io.StringIO(saved(page, f"{card}:text('CSV')"))))
+    curve = cells[0][0].curves[0]
+    own = [row for row in table if row["order"] == "absolute"]
+    assert [int(row["k"]) for row in own] == list(curve.ks)
+    np.testing.assert_allclose([float(row["value"]) for row in own], curve.band().value, atol=1e-5)
+    drawing = saved(page, f"{card}:text('SVG')")
+    assert drawing.startswith("<svg")
+    assert "var(--" not in drawing, "colours are written out"
+    assert drawing.count("data-series") == 3
+    assert "<svg" in saved(page, "section:has(#map) .saves button:text('SVG')")
+
+
+def test_the_slider_lights_the_first_heads_of_the_order(report, opened):
+    path, cells = report("heads-kept")
+    scores = cells[0][0].scores
+    page = opened(path)
+
+    def lit():
+        return {cell.get_attribute("data-head") for cell in page.locator("#map .lit").all()}
+
+    for order, button in (("absolute", "largest effect first"), ("signed", "most helpful first")):
+        page.locator("#order button", has_text=button).click()
+        for k in (0, 5, 17):
+            page.locator("#k").fill(str(k))
+            assert lit() == {f"{layer}.{head}" for layer, head in scores.order(order)[:k]}
+
+
+def test_a_head_is_found_by_keyboard_and_says_its_scores_rank_and_error(report, opened):
+    path, cells = report("heads-kept", tasks=("ioi", "greater-than"))
+    page = opened(path)
+    page.locator("#map [tabindex='0']").focus()
+    for key in ("ArrowUp", "ArrowUp", "ArrowRight"):
+        page.keyboard.press(key)
+    page.keyboard.press("Enter")
+    assert page.locator(".facts h3").inner_text().startswith("a2.h1")
+    rows = page.locator(".facts tbody tr").all()
+    assert len(rows) == 2, "of both tasks"
+    for row, (cell,) in zip(rows, cells, strict=True):
+        scores = cell.scores
+        error = scores.by_pair.std(0, ddof=1)[2, 1] / np.sqrt(len(scores.by_pair))
+        rank = scores.order("absolute").index((2, 1)) + 1
+        said = [text.replace("−", "-") for text in row.locator("td").all_inner_texts()]
+        assert float(said[2]) == pytest.approx(scores.values[2, 1], rel=1e-3)
+        assert float(said[3]) == pytest.approx(error, rel=1e-2)
+        assert said[4] == f"{rank} of {LAYERS * HEADS}"
+    label = page.locator("#map [data-head='2.1']").get_attribute("aria-label")
+    assert label.startswith("a2.h1: score")
+
+
+def test_prompts_are_sorted_filtered_and_have_curves_of_their_own(report, opened):
+    path, cells = report("heads-kept")
+    curve, texts = cells[0][0].curves[0], cells[0][0].prompts
+    page = opened(path)
+    place = 5
+    page.locator("#k").fill(str(curve.ks[place]))
+    values = curve.values["logit_diff"][0]
+    gap = (values[-1] - values[0]).mean()
+    effects = (values[place] - values[0]) / gap
+    rows = page.locator("#prompts tbody tr")
+    first = rows.first.locator("td").all_inner_texts()
+    assert first[1] == texts.texts[0]
+    assert first[2] == texts.counterfactuals[0]
+    assert first[5].startswith("yes0 (75 %")
+    shown = [float(text.replace("−", "-")) for text in page.locator("#prompts td.effect").all_inner_texts()]
+    np.testing.assert_allclose(shown, effects, atol=0.01)
+    page.locator("#prompts thead button", has_text="Effect").click()
+    shown = [float(text.replace("−", "-")) for text in page.locator("#prompts td.effect").all_inner_texts()]
+    assert all(a >= b for a, b in pairwise(shown))
+    page.select_option("#prompt-only", "right")
+    assert rows.count() == 6, "every second answer is what the model says"
+    page.fill("#prompt-filter", "w4")
+    assert rows.count() == 1
+    rows.first.locator("button").click()
+    page.locator("#own-curve").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    words = page.locator("section:has(#prompts) .readout").inner_text().replace("−", "-")
+    assert float(words.rsplit(" ", 1)[1]) == pytest.approx(values[1, 4], rel=2e-3)
+
+
+def test_the_circuit_has_the_first_edges_of_the_order_and_a_node_shows_its_own(report, opened):
+    path, cells = report("edges-kept")
+    scores = cells[0][0].scores
+    page = opened(path)
+    page.locator("#k").fill("4")  # the fifth of the measured k: 30 edges
+    page.locator("#most button", has_text="160").click()
+    order = scores.order("absolute")[:30]
+    titles = set(page.locator("#circuit path title").all_text_contents())
+    assert len(titles) == 30
+    writers, readers = scores.graph.writers, scores.graph.readers
+    reads = {"q": " (query)", "k": " (key)", "v": " (value)", "": ""}
+    for writer, reader in order:
+        node, _, role = readers[reader].partition("<")
+        wanted = f"{writers[writer]} to {node}{reads[role.rstrip('>')]}: "
+        assert any(title.startswith(wanted) for title in titles), wanted
+    node = writers[order[0][0]]
+    page.locator(f"#circuit [data-node='{node}']").focus()
+    own = [(w, r) for w, r in order if writers[w] == node or readers[r].partition("<")[0] == node]
+    assert page.locator("#circuit path.own").count() == len(own)
+
+
+def test_attention_edges_stand_over_the_tokens_of_a_prompt(report, opened):
+    path, cells = report("attention-edges-kept")
+    curve = cells[0][0].curves[0]
+    page = opened(path)
+    page.locator("#k").fill("4")  # ten edges
+    page.locator("#prompts tbody tr").nth(2).locator("button").click()
+    edges = curve.own["2"][:10]
+    titles = page.locator("#attention path title").all_text_contents()
+    assert len(titles) == 10
+    for (layer, head, query, key, score), title in zip(edges, titles, strict=True):
+        assert title.startswith(f"{head_name((int(layer), int(head)))}: from ")
+        assert f"({int(key)}) to " in title
+        assert f"({int(query)}), " in title
+        assert float(title.rsplit(" ", 1)[1]) == pytest.approx(score, rel=1e-2)
+    name = head_name((int(edges[0][0]), int(edges[0][1])))
+    page.select_option("#attention-head", name)
+    assert page.locator("#attention path").count() == sum(title.startswith(f"{name}:") for title in titles)
+
+
+def test_roles_are_those_of_most_fits_and_pale_where_fits_disagree(report, opened):
+    path, cells = report("head-roles")
+    roles = cells[0][0].scores
+    page = opened(path)
+    votes = np.stack([(roles.labels() == LABELS[role]).mean(0) for role in ROLES])
+    verbs = {"facilitation": "helps", "irrelevance": "does neither", "interference": "hurts"}
+    for layer, head in np.ndindex(LAYERS, HEADS):
+        label = page.locator(f"#map [data-head='{layer}.{head}']").get_attribute("aria-label")
+        own = dict(zip(ROLES, votes[:, layer, head], strict=True))
+        most = [role for role, share in own.items() if share == max(own.values())]
+        said = [f"{verbs[role]} in {100 * own[role]:.0f} %" for role in most] if max(own.values()) else ["unclear"]
+        assert any(words in label for words in said)
+    page.locator("#order button", has_text="interference").click()
+    page.locator("#k").fill("3")
+    mean = roles.aggregate("interference")
+    least = min(
+        mean[tuple(map(int, cell.get_attribute("data-head").split(".")))] for cell in page.locator("#map .lit").all()
+    )
+    assert page.locator("#map .lit").count() == 3
+    assert (mean > least).sum() < 3
+
+
+def test_answers_stand_side_by_side_with_what_each_metric_gave_them(report, opened):
+    path, cells = report("masked-heads")
+    cell = cells[0][0]
+    page = opened(path)
+    page.locator("#answers-k button", has_text="4").click()
+    page.locator("#answers-draw button", has_text="2").click()
+    for number, row in enumerate(page.locator("#answers tbody tr").all()):
+        texts = [text.split("\n")[0] for text in row.locator("td").all_inner_texts()]
+        assert texts[:2] == [cell.asked[number].text, cell.asked[number].answer]
+        assert texts[2:] == [
+            cell.whole[number], cell.masked["absolute"].texts[0][1][number], cell.masked["chance"].texts[1][1][number],
+        ]  # fmt: skip
+    page.locator("#answers tbody tr").first.locator("button").click()
+    told = page.locator("#answers tbody tr").first.locator("td").nth(3).inner_text()
+    for curve in (curve for curve in cell.curves if curve.order == "absolute"):
+        for name, value in curve.values.items():
+            assert f"{name.replace('_', ' ')} {float(f'{value[0, 1, 0]:.3g}'):g}" in told
+    page.select_option("#answers-only", "changed")
+    changed = sum(a != b for a, b in zip(cell.whole, cell.masked["absolute"].texts[0][1], strict=True))
+    assert page.locator("#answers tbody tr").count() == changed
+
+
+def test_markup_in_any_field_is_shown_as_text(report, opened):
+    from results_by_hand import MARKUP
+
+    for kind in KINDS:
+        path, _ = report(kind, hand=ByHand(mark=MARKUP, prompts=4))
+        page = opened(path)
+        assert "hacked" not in page.title() or MARKUP in page.title()
+        assert page.locator("img").count() == 0
+        assert page.locator("script").count() == 2, "the data, and the one script of the page"
+        assert MARKUP in page.locator("body").inner_text()
+
+
+def test_a_report_of_many_heads_models_and_prompts_opens(report, opened, record_property):
+    path, _ = report(
+        "heads-kept", models=[f"m{i}" for i in range(5)], tasks=("ioi", "greater-than", "docstring", "ioi-long"),
+        hand=ByHand(shape=(32, 32), prompts=100),
+    )  # fmt: skip
+    assert path.stat().st_size < 3e6
+    page = opened(path)
+    assert page.locator("#map [role='gridcell']").count() == 1024
+    assert page.locator("#prompts tbody tr").count() == 100
+    timing = "performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd"
+    record_property("bytes", path.stat().st_size)
+    record_property("milliseconds", page.evaluate(timing))
+    print(f"{path.stat().st_size / 1e6:.2f} MB, open after {page.evaluate(timing) / 1000:.2f} s")
+
+
+def test_it_can_be_read_on_a_phone(report, opened):
+    path, _ = report("heads-kept", models=("m", "n"))
+    page = opened(path, width=390, height=844)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_json_beside_the_page_is_the_one_inside_it(report, opened):
+    path, _ = report("heads-kept")
+    page = opened(path)
+    inside = json.loads(page.locator("#data").text_content())
+    assert inside == json.loads(path.with_name("report.json").read_text())
