@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH ?= .venv-bench
 
-.PHONY: demo test lint bench rankings tiny page clean
+.PHONY: demo test lint bench rankings tiny page crash clean
 
 demo: $(READY)  ## a real model, four tasks, one figure and its report; OPEN=1 opens it in the browser
 	$(BIN)/headcount pull smollm2
@@ -27,6 +27,9 @@ rankings: $(READY)  ## every scoring method on models with known circuits and on
 
 tiny: $(READY)  ## train the bundled models tiny and tiny-sparse again, from nothing: under an hour on two cores
 	$(BIN)/python recipes/tiny.py
+
+crash: $(READY)  ## kills, damage, races, a full disk, interrupts: docs/promises.md; ARGS="--share 0.1 --only kills" for a part
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns $(ARGS)
 
 page:  ## build report and switchboard from frontend/ into the package; needs node, which users do not
 	cd frontend && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build

@@ -22,6 +22,7 @@ from datetime import date
 from pathlib import Path
 
 import answers
+import clicks
 import gates
 import learning
 import peers
@@ -85,10 +86,11 @@ def smollm2() -> Bench:
     return Bench(model, chosen, f"{len(chosen)} x {common} tokens of ioi")
 
 
-AnyBench = Bench | gates.GateBench | answers.AnswersBench | training.TrainingBench
+AnyBench = Bench | gates.GateBench | answers.AnswersBench | training.TrainingBench | clicks.ClicksBench
 OTHERS = {
     gates.GateBench: gates.jobs_of,
     answers.AnswersBench: answers.jobs_of,
+    clicks.ClicksBench: clicks.jobs_of,
     training.TrainingBench: training.jobs_of,
 }
 BENCHES: dict[str, Callable[[], AnyBench]] = {
@@ -99,6 +101,8 @@ BENCHES: dict[str, Callable[[], AnyBench]] = {
     "smollm2-gates": gates.smollm2_gates,
     "gpt2-answers": answers.gpt2_answers,
     "smollm2-answers": answers.smollm2_answers,
+    "gpt2-clicks": clicks.gpt2_clicks,
+    "smollm2-clicks": clicks.smollm2_clicks,
     "gpt2-training": training.gpt2_training,
     "smollm2-training": training.smollm2_training,
 }
@@ -268,7 +272,8 @@ def report(rows: list[Row]) -> str:
         "only the target's positions are unembedded. Answers are measured against `generate` on the same batch,",
         "writing as many tokens; they cost less where many cuts share the prompt, which is read once, and where keys",
         "and values of grouped-query attention need not be copied. A step of post-training also runs the dense model",
-        "on its batch, whose loss is the bound.",
+        "on its batch, whose loss is the bound. A click is measured from its request to its answer over the",
+        "switchboard's own server; layers before the first cut are not run again.",
         "",
     ]
     return "\n".join(lines)

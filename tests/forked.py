@@ -10,12 +10,18 @@ import tempfile
 from pathlib import Path
 
 FORKED = multiprocessing.get_context("fork")
+WARM = (
+    "torch", "transformers", "transformers.models.llama.modeling_llama", "peft", "accelerate", "headcount.cli",
+    "headcount.tasks.ioi", "headcount.rank.score", "headcount.sparse.run", "headcount.studies.runner",
+    "headcount.studies.report", "headcount.studies.kept.steps", "headcount.studies.kept.outputs",
+    *(f"matplotlib.backends.backend_{name}" for name in ("agg", "pdf", "svg")),
+)  # fmt: skip
 
 
 def start(*arguments, cache, said=os.devnull, errors=None, limits=None, first=None):
     """Begin `headcount …` with a cache folder of its own; what it says goes to a file, or to two. `first` is called in
     the process before all else. Gives the process."""
-    _import_heavy_libraries()
+    _warm_up()
     words, told = ["headcount", *map(str, arguments)], (said, errors or said)
     process = FORKED.Process(target=_main, args=(words, {"HEADCOUNT_CACHE": str(cache)}, told, limits or {}, first))
     process.start()
@@ -31,7 +37,7 @@ def ended(process):
 def run(code, *arguments, sites, folder, settings):
     """Run code as a new Python would that finds packages in `sites` too: headcount is imported anew. Gives what it
     prints."""
-    _import_heavy_libraries()
+    _warm_up()
     with tempfile.TemporaryDirectory() as scratch:
         told = out, err = Path(scratch, "out"), Path(scratch, "err")
         words = ["-c", *map(str, arguments)]
@@ -41,10 +47,9 @@ def run(code, *arguments, sites, folder, settings):
         return out.read_text()
 
 
-def _import_heavy_libraries():
-    """So that a child finds them there."""
-    formats = [f"matplotlib.backends.backend_{name}" for name in ("agg", "pdf", "svg")]
-    for name in ("torch", "transformers", "peft", *formats):
+def _warm_up():
+    """So that the child finds them there."""
+    for name in WARM:
         importlib.import_module(name)
 
 

@@ -62,7 +62,8 @@ class Interrupted:
     that it comes to."""
 
     def __init__(self, function, after=None, line=None):
-        self.function, self.after, self.line, self.lines, self.struck = function, after, line, 0, False
+        self.function, self.after, self.line = function, after, line
+        self.lines, self.struck, self.other = 0, False, None
 
     def run(self):
         """Whether it was interrupted."""
@@ -75,6 +76,8 @@ class Interrupted:
             self.function()
         except KeyboardInterrupt:
             pass
+        except Exception as error:  # in the place of the interrupt
+            self.other = error
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             sys.settrace(None)
@@ -117,7 +120,10 @@ def campaign(count, seed=0, exact=0.3, say=print):
         model, call, expected, before, seconds, lines = known[name]
         moments = {"line": rng.randint(1, lines)}, {"after": rng.uniform(1e-5, seconds)}
         moment = moments[rng.random() >= exact]
-        struck += Interrupted(call, **moment).run()
+        tried_call = Interrupted(call, **moment)
+        struck += tried_call.run()
+        if tried_call.other is not None:
+            wrong.append(f"{name} at {moment}: {tried_call.other!r} in the place of the interrupt")
         if state(model) != before:
             wrong.append(f"{name} at {moment}: {state(model)} instead of {before}")
         found = torch.as_tensor(call())

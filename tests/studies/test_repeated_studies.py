@@ -17,9 +17,10 @@ SMALL = {"n": 12, "points": 4, "draws": 2, "orders": ["absolute", "chance"], "me
 
 
 def planned(folder, task="ioi", **more):
-    """The steps of a study, by their keys."""
+    """The steps of a study, by their keys; but for the prompts that its report shows, which are of the first alone."""
     study = read_study("heads-kept", models=[folder], tasks=[task], overrides={**SMALL, **more})
-    return {step.key: step.label for step in plan_study(study, Bench(names=study.models)).plan.steps}
+    steps = plan_study(study, Bench(names=study.models)).plan.steps
+    return {step.key: step.label for step in steps if not step.label.endswith("prompts")}
 
 
 def test_repeats_are_the_steps_of_the_seeds_that_follow(folder):

@@ -1,6 +1,8 @@
 """Pages beside those of a study that just ended: of older results, of sparse twins, of many results, in notebooks."""
 
 import json
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
@@ -141,7 +143,7 @@ def test_view_writes_the_index_and_reports_that_are_missing(tmp_path, monkeypatc
     write_by_hand("heads-kept", tmp_path / "one", monkeypatch)
     (tmp_path / "one" / "report.html").unlink()
     (tmp_path / "one" / "report.json").unlink()
-    code, out, _ = headcount("view", tmp_path)
+    code, out, _ = headcount("view", tmp_path, "--write")
     assert code == 0
     assert "1 result" in out
     assert (tmp_path / "one" / "report.html").exists()
@@ -195,3 +197,38 @@ def test_a_folder_without_results_is_refused(tmp_path, headcount):
     code, _, said = headcount("view", tmp_path)
     assert code == 2
     assert "There are no results" in said
+
+
+def test_results_are_served_to_this_machine_with_a_token(tmp_path, monkeypatch, opened):
+    from headcount.studies.viewing import view_routes
+    from headcount.view.server import Address, Served, guarded
+
+    folder = tmp_path / "results"
+    write_by_hand("heads-kept", folder / "one", monkeypatch)
+    (tmp_path / "secret.txt").write_text("secret")
+    (folder / ".hidden").mkdir()
+    (folder / ".hidden" / "key.txt").write_text("secret")
+    address = Address.bound()
+    served = Served(guarded(view_routes(folder), address), address)
+    try:
+        page = opened(address.url)
+        page.locator("[data-result='one'] h2 a").click()
+        page.wait_for_selector("#curves-0")
+        assert "90 % of IOI" in page.locator(".answer").inner_text()
+        link = page.locator(".files a", has_text="summary.json").get_attribute("href")
+        root = f"http://127.0.0.1:{address.port}/results"
+        with urlopen(f"{root}/one/{link}") as answer:
+            assert json.load(answer)["kind"] == "heads-kept"
+        for path in ("%2e%2e/secret.txt", "..%2fsecret.txt", ".hidden/key.txt", "one", "nothing.csv"):
+            assert status(f"{root}/{path}?token={address.token}") == 404
+        assert status(f"{root}/one/summary.json") == 403, "without the token"
+    finally:
+        served.stop()
+
+
+def status(url):
+    try:
+        with urlopen(url) as answer:
+            return answer.status
+    except HTTPError as error:
+        return error.code

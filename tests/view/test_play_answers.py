@@ -26,7 +26,7 @@ REFERENCE = hc.Task("mean", "Mean", "logit_diff", tuple(pairs(4, seed=5)), ())
 
 
 def state(**changes):
-    given = {"prompt": list(PAIR.clean), "other": list(PAIR.corrupt), "reference": "mean", "new_tokens": 5}
+    given = {"prompt": list(PAIR.clean), "other": list(PAIR.corrupt), "reference": "mean", "new_tokens": 3}
     return State(**{**given, "answers": [7], "wrongs": [9], **changes})
 
 
@@ -69,10 +69,10 @@ def test_what_a_cut_model_writes_is_what_generate_writes_inside_cut(family):
         *_, last = writer.write(asked)
         with hc.cut(model, asked.heads, fill, positions=positions, other=other):
             made = model.hf.generate(
-                input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=5, do_sample=False, pad_token_id=0
+                input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=3, do_sample=False, pad_token_id=0
             )[0, ids.shape[1] :].tolist()
         assert last["cut"] == [f"<{token}>" for token in made], (fill, positions)
-        assert last["done"] == last["of"] == 10
+        assert last["done"] == last["of"] == 6
 
 
 @pytest.mark.parametrize("family", ["gpt2", "gptj", "mistral", "gemma3", "opt"])

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import threading
 import time
 import urllib.error
@@ -60,7 +61,8 @@ def board(tmp_path_factory):
 
 
 def test_fifty_clients_at_once_get_each_their_own_right_answer():
-    """Prompts, cuts and fills of their own; every answer is the one that Python gives, and none is another's."""
+    """Prompts, cuts and fills of their own; every answer is the one that Python gives with the same model at the same
+    time, and none is another's."""
     model = tiny("llama-gqa")
     generator = torch.Generator().manual_seed(0)
     asked = []
@@ -71,16 +73,18 @@ def test_fifty_clients_at_once_get_each_their_own_right_answer():
         asked.append({"prompt": ids[0], "other": ids[1], "cut": cut, "fill": fill})
     with playing(model, results=None) as board, ThreadPoolExecutor(50) as pool:
         answer = lambda place: post(board, "answer", client=f"c{place}", id=place, state=asked[place % 50])
-        found = list(pool.map(answer, range(100)))
-    for place, said in enumerate(found):
-        state = asked[place % 50]
-        assert said["id"] == place
-        assert [token["id"] for token in said["tokens"]] == state["prompt"]
-        ids, other = torch.tensor([state["prompt"]]), torch.tensor([state["other"]])
-        with torch.no_grad(), hc.cut(model, state["cut"], state["fill"], other=other):
-            logits = model.last_logits(ids, torch.tensor([ids.shape[1] - 1]))[0]
-        shares = logits.double().softmax(-1)
-        assert all(row["cut"] == float(shares[row["id"]]) for row in said["rows"])
+        answers = pool.map(answer, range(100))
+        for place, said in enumerate(answers):
+            state = asked[place % 50]
+            assert said["id"] == place
+            assert [token["id"] for token in said["tokens"]] == state["prompt"]
+            ids, other = torch.tensor([state["prompt"]]), torch.tensor([state["other"]])
+            with torch.no_grad(), hc.cut(model, state["cut"], state["fill"], other=other):
+                logits = model.last_logits(ids, torch.tensor([ids.shape[1] - 1]))[0]
+            shares = logits.double().softmax(-1)
+            assert all(row["cut"] == float(shares[row["id"]]) for row in said["rows"])
+        theirs, ours = (list(each.hf.parameters()) for each in (board._app.model, model))
+    assert all(one.data_ptr() == other.data_ptr() for one, other in zip(theirs, ours, strict=True))
 
 
 def test_python_that_is_copied_gives_the_same_numbers(board):
@@ -195,6 +199,8 @@ def test_rankings_come_from_saved_scores_roles_detectors_and_methods(tmp_path):
         ("answer", {"state": {"prompt": "Mary " * 30_000}}, "Shorten it"),
         ("answer", {"state": {"prompt": PROMPT, "fill": "scale(nan)"}}, "no fill"),
         ("answer", {"state": {"prompt": PROMPT, "answers": [" Mary John"]}}, "one token"),
+        ("answer", {"state": {"prompt": "a \ud800"}}, "half a letter at place 2"),
+        ("answer", {"state": {"prompt": PROMPT, "\ud800": 1}}, "must be"),
         ("look", {"state": {"prompt": PROMPT}, "head": "a0.h99"}, "there is no head (0, 99)"),
         ("look", {"state": {"prompt": PROMPT}, "head": "x" * 5000}, "such as 'a3.h5'"),
         ("heads", {"text": "a99.h1"}, "there is no head (99, 1)"),
@@ -310,6 +316,15 @@ def test_ctrl_c_ends_it_at_once_also_while_it_writes(tmp_path):
         assert "Traceback" not in said.read_text()
     finally:
         process.kill()
+
+
+def test_without_its_extra_it_says_what_to_install(headcount, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "headcount.view.server")
+    monkeypatch.delattr("headcount.view.server")
+    code, _, said = headcount("play", "tiny")
+    assert code == 2
+    assert said == "headcount: Pages that are served need starlette and uvicorn: pip install 'headcount[page]'\n"
 
 
 def test_in_a_notebook_it_is_a_frame_in_the_cell_and_text_elsewhere(board):

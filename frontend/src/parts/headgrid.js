@@ -18,12 +18,14 @@ export function HeadGrid({ layers, heads, cell, label, chosen, onPick, onPaint, 
   const [focus, setFocus] = useState([0, 0]);
   const root = useRef(null);
   const painted = useRef(null); // the heads that the pointer has passed since it was pressed
+  const [, setTrail] = useState(0); // how many those are, so that they are drawn again
   const moved = useRef(false);
   useEffect(() => {
     if (moved.current) root.current.querySelector(`[data-head="${focus.join(".")}"]`)?.focus();
     moved.current = false;
   }, [focus]);
 
+  const isPainted = (layer, head) => painted.current?.some(([l, h]) => l === layer && h === head);
   const place = (event) => {
     const found = event.target.closest("[data-head]");
     return found && found.dataset.head.split(".").map(Number);
@@ -56,7 +58,7 @@ export function HeadGrid({ layers, heads, cell, label, chosen, onPick, onPaint, 
     const at = place(event);
     if (!at) return;
     onHover?.(...at);
-    if (painted.current && !painted.current.some(([l, h]) => l === at[0] && h === at[1])) painted.current.push(at);
+    if (painted.current && !isPainted(...at)) setTrail(painted.current.push(at));
   };
   const release = (event) => {
     if (painted.current) onPaint(painted.current, event);
@@ -75,7 +77,7 @@ export function HeadGrid({ layers, heads, cell, label, chosen, onPick, onPaint, 
       const { fill, label: words, mark, lit, pressed } = cell(layer, head);
       const isChosen = chosen && chosen[0] === layer && chosen[1] === head;
       const x = LEFT + head * SIDE, y = (layers - 1 - layer) * SIDE;
-      cells.push(html`<g role="gridcell" data-head=${`${layer}.${head}`} key=${head} class=${`${lit ? "lit" : ""} ${isChosen ? "chosen" : ""}`}
+      cells.push(html`<g role="gridcell" data-head=${`${layer}.${head}`} key=${head} class=${`${lit ? "lit" : ""} ${isChosen || isPainted(layer, head) ? "chosen" : ""}`}
         tabindex=${focus[0] === layer && focus[1] === head ? 0 : -1} aria-selected=${String(Boolean(pressed ?? isChosen))}
         aria-label=${`${headName(layer, head)}${words ? `: ${words}` : ""}`}>
         <rect x=${x + GAP / 2} y=${y + GAP / 2} width=${SIDE - GAP} height=${SIDE - GAP} rx="3" fill=${fill} />

@@ -16,7 +16,7 @@ async function ask(path, options) {
 
 async function read(answer) {
   const body = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw Object.assign(new Error(body.error ?? `The server said ${answer.status}.`), { status: answer.status });
+  if (!answer.ok) throw new Error(body.error ?? `The server said ${answer.status}.`);
   return body;
 }
 
@@ -24,12 +24,8 @@ export const get = async (path) => read(await ask(path));
 
 /** One answer; null where a newer request of this page has overtaken it. */
 export async function post(path, body) {
-  try {
-    return await read(await ask(path, { method: "POST", body: JSON.stringify({ client: CLIENT, id: ++last, ...body }) }));
-  } catch (error) {
-    if (error.status === 409) return null;
-    throw error;
-  }
+  const found = await read(await ask(path, { method: "POST", body: JSON.stringify({ client: CLIENT, id: ++last, ...body }) }));
+  return found.overtaken ? null : found;
 }
 
 /** Long work, told line by line: `tell` gets every event. Aborting `signal` cancels it on the server too. */

@@ -22,7 +22,7 @@ export function App({ facts }) {
   const [head, setHead] = useState(null);
   const [colour, setColour] = useState("nothing");
   const [error, setError] = useState("");
-  const [busy, setBusy] = useState(false);
+  const [answered, setAnswered] = useState(null); // the request that the answer, or the error, belongs to
   const [model, setModel] = useState(opened?.model || facts.model);
   const writing = useRef(null);
   const state = history.now;
@@ -54,18 +54,17 @@ export function App({ facts }) {
     window.history.replaceState(null, "", toAddress(state, model));
     writing.current?.abort();
     if (!state.prompt.length) { setAnswer(null); setWritten(null); return undefined; }
-    setBusy(true);
     const ask = async () => {
       try {
         const found = await post("answer", { state: request });
         if (!found) return;
         setError("");
         setAnswer(found);
-        setBusy(false);
+        setAnswered(request);
         if (colour === "writes" || colour === "open") post("overview", { state: request }).then((seen) => seen && setOverview(seen), failed);
         write();
       } catch (problem) {
-        setBusy(false);
+        setAnswered(request);
         setAnswer(null);
         setWritten(null);
         failed(problem);
@@ -95,6 +94,7 @@ export function App({ facts }) {
     return () => clearTimeout(timer);
   }, [head, answer]);
 
+  const busy = state.prompt.length > 0 && answered !== request;
   const size = `${facts.layers} layers of ${facts.heads} heads${facts.sparse ? ", sparse attention" : ""}`;
   return html`<header class="row top">
       <h1>headcount play</h1>
@@ -103,7 +103,7 @@ export function App({ facts }) {
       <button id="redo" onClick=${() => go(redone)} disabled=${!history.future.length}>Redo</button>
       <${ThemeSwitch} />
     </header>
-    <main class="panels" aria-busy=${String(busy)}>
+    <main class="panels" aria-busy=${String(busy || Boolean(written?.going))}>
       <p id="error" role="alert" class=${error ? "warning wide" : "visually-hidden"}>${error}</p>
       <${PromptPanel} ...${{ facts, state, change, answer, failed }} />
       <${Board} ...${{ facts, state, change, answer, overview, colour, setColour, head, setHead, failed }} />

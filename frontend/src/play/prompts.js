@@ -61,13 +61,13 @@ export function PromptPanel({ facts, state, change, answer, failed }) {
       onInput=${(prompt) => change({ prompt }, "typed prompt")} />
     <${Prompt} id="other" label="Counterfactual prompt, as long in tokens" rows="3" value=${state.other} tokens=${answer?.other} other=${answer?.tokens.length}
       onInput=${(other) => change({ other }, "typed other")} />
-    <div class="row">
-      <${Answers} id="answers" label=${html`Right next token, its space in front`} value=${state.answers} rows=${answer?.rows} side="answer"
+    <div class="row answers">
+      <${Answers} id="answers" label="Right next token" value=${state.answers} rows=${answer?.rows} side="answer"
         onInput=${(answers) => change({ answers }, "typed answers")} />
       <${Answers} id="wrongs" label="Wrong next token" value=${state.wrongs} rows=${answer?.rows} side="wrong"
         onInput=${(wrongs) => change({ wrongs }, "typed wrongs")} />
     </div>
-    <p class="small soft">Several are written with ${SEPARATOR} between them; the best of each side counts.</p>
+    <p class="small soft">With the space in front. Several are written with ${SEPARATOR} between them; the best of each side counts.</p>
     ${facts.tasks.length ? html`<${Tasks} ...${{ facts, change, failed }} />` : null}
   </section>`;
 }

@@ -8,10 +8,19 @@ import { useWidth } from "../parts/width.js";
 import { orderWords } from "./state.js";
 
 const ROW = 62, NODE = [54, 20], MARGIN = 26;
-const READS = { q: ["query", "var(--query)"], k: ["key", "var(--key)"], v: ["value", "var(--value)"], "": ["whole", "var(--whole)"] };
+const READS = { q: ["query", "var(--query)"], k: ["key", "var(--key)"], v: ["value", "var(--value)"], "": ["MLP or logits", "var(--whole)"] };
 
 const layerOf = (name, layers) => (name === "input" ? -1 : name === "logits" ? layers : Number(/\d+/.exec(name)[0]));
 const isMlp = (name) => name.startsWith("m");
+
+/** The most heads that stand side by side. */
+function widest(edges, layers) {
+  const rows = new Map();
+  for (const name of new Set(edges.flatMap(([writer, node]) => [writer, node]))) {
+    if (!isMlp(name)) rows.set(layerOf(name, layers), (rows.get(layerOf(name, layers)) ?? 0) + 1);
+  }
+  return Math.max(...rows.values(), 4);
+}
 
 /** Node -> its middle: a row a layer that has nodes; heads by their number, MLPs in a column of their own. */
 function layout(edges, layers, width) {
@@ -45,20 +54,20 @@ export function CircuitDrawing({ data, circuit, k, title }) {
   const [held, setHeld] = useState(null);
   const first = circuit.edges.slice(0, k);
   const drawn = useMemo(() => [...first].sort((a, b) => Math.abs(b[3]) - Math.abs(a[3])).slice(0, most), [circuit, k, most]);
-  const { places, height } = useMemo(() => layout(drawn, circuit.layers, Math.max(width, 520)), [drawn, width]);
+  const wide = Math.max(width, widest(drawn, circuit.layers) * (NODE[0] + 8) + 200);
+  const { places, height } = useMemo(() => layout(drawn, circuit.layers, wide), [drawn, wide]);
   const largest = Math.max(...drawn.map((edge) => Math.abs(edge[3])), 1e-12);
   const looked = focus ?? held;
   const touches = ([writer, node]) => looked === writer || looked === node;
   const own = looked ? drawn.filter(touches) : [];
   const name = `${data.kind}-circuit-${circuit.model}-${circuit.order}-${k}`;
-  const wide = Math.max(width, 520);
   const whole = drawn.every(([, node, role]) => !node.startsWith("a") || !role);
   return html`<section class="card" aria-labelledby="circuit-title">
     <div class="row"><h2 id="circuit-title" class="grow">${title} <span class="soft">${circuit.task} on ${circuit.model}</span></h2>
       <${Saves} svg=${() => saveSvg(document.getElementById("circuit"), name)} csv=${() => saveCsv(first.map(([writer, node, role, score]) => ({ writer, node, role, score })), name)} /></div>
     <div class="row controls"><${Picks} label="Draw at most" id="most" options=${[40, 80, 160, 400]} value=${most} onPick=${setMost} />
       <span class="small soft" id="drawn">Drawn: the ${drawn.length} strongest of the first ${count(Math.min(k, circuit.total))} of ${count(circuit.total)} edges${circuit.order === "circuit" ? "" : `, ${orderWords(circuit.order)}`}${k > circuit.edges.length && circuit.order !== "circuit" ? `; the page knows the first ${circuit.edges.length}` : ""}.</span></div>
-    <p class="small legend">${(whole ? [""] : ["q", "k", "v", ""]).map((role) => html`<span class="key" key=${role}><i class=${`reads-${role || "whole"}`}></i> read as ${READS[role][0]}</span>`)}<span class="soft">dashed: negative; wide: strong</span></p>
+    <p class="small legend">${(whole ? [""] : ["q", "k", "v", ""]).map((role) => html`<span class="key" key=${role}><i class=${`reads-${role || "whole"}`}></i> ${role ? `read as ${READS[role][0]}` : whole ? "read whole" : "read by an MLP or the logits"}</span>`)}<span class="soft">dashed: negative; wide: strong</span></p>
     <div class="scroll" ref=${holder}><svg id="circuit" class=${`circuit ${looked ? "looking" : ""}`} viewBox=${`0 0 ${wide} ${height}`} width=${wide} height=${height} role="group" aria-label=${`Circuit of ${drawn.length} edges`}>
       ${drawn.map((edge, at) => html`<path key=${at} d=${path(places.get(edge[0]), places.get(edge[1]), edge[2], isMlp(edge[1]))} fill="none" stroke=${READS[edge[2]][1]}
         stroke-width=${(0.6 + 3.4 * (Math.abs(edge[3]) / largest)).toFixed(2)} stroke-dasharray=${edge[3] < 0 ? "4 3" : "none"} class=${touches(edge) ? "own" : ""}><title>${edgeWords(edge)}</title></path>`)}

@@ -96,7 +96,7 @@ export function Curves({ data, panel, curves, threshold, setThreshold, k, onPick
       label=${`${metricWords(metric)} against the number of ${inWords(first.units)} ${verb}, ${series.length} lines`}
       threshold=${explained ? { level, set: setLevel, label: "Threshold of explained effect", words: thresholdWords(series, threshold) } : null}
       say=${(one, place) => pointWords(series[one].curve, place, metric)} onPick=${(one, place) => onPick?.(series[one].curve, place)} onZoom=${setZoom}
-      hint="Point at a line, or use the arrow keys. Drag across to zoom, drag the dashed line to move the threshold, click to choose k." />
+      hint=${`Point at a line, or use the arrow keys. Drag across to zoom,${explained ? " drag the dashed line to move the threshold," : ""} click to choose k.`} />
     <${NeededTable} data=${data} curves=${curves} threshold=${threshold} hidden=${hidden} onSwitch=${flip} metric=${metric} />
     ${curves.some((curve) => curve.kind === "explained" && !curve.needed) && html`<p class="small soft">This result was made by an older version, which kept no values of single prompts: intervals of units needed are not known here.</p>`}
   </section>`;

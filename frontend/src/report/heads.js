@@ -27,6 +27,9 @@ function roleOf(roles, layer, head) {
   return { role: votes[0][1], share: votes[0][0], lead: votes[0][0] - votes[1][0] };
 }
 
+/** Whether a score says what keeping a head does; a probe says what can be read from it. */
+const isEffect = (map) => !/^(probe|copy)/.test(map.method);
+
 function scoreView(map) {
   const largest = Math.max(...map.values.flat().map((value) => Math.abs(value ?? 0)));
   const ranks = ranksOf(map.values);
@@ -36,7 +39,7 @@ function scoreView(map) {
       const value = map.values[layer][head];
       return { fill: signedColour(value, largest), label: `score ${number(value)}, rank ${ranks[layer][head]}` };
     },
-    legend: html`<span class="key"><i class="plus"></i> keeping it raises ${map.metric.replaceAll("_", " ")}</span><span class="key"><i class="minus"></i> keeping it lowers it</span><span class="soft">strongest: ±${number(largest)}</span>`,
+    legend: html`<span class="key"><i class="plus"></i> ${isEffect(map) ? `keeping it raises ${map.metric.replaceAll("_", " ")}` : "above 0"}</span><span class="key"><i class="minus"></i> ${isEffect(map) ? "keeping it lowers it" : "below 0"}</span><span class="soft">strongest: ±${number(largest)}</span>`,
     layers: map.values.length, heads: map.values[0].length,
   };
 }
@@ -63,7 +66,7 @@ function HeadFacts({ data, model, head }) {
   const roles = data.roles.filter((one) => one.model === model);
   return html`<div class="facts" aria-live="polite"><h3>${name} <span class="soft">of ${model}: layer ${layer}, head ${place}</span></h3>
     <${Scroll}><table class="plain"><caption class="visually-hidden">Scores of ${name}</caption>
-      <thead><tr><th scope="col">Task</th><th scope="col">Method</th><th scope="col">Fill</th><th scope="col" class="number">Score</th><th scope="col" class="number">Standard error</th><th scope="col" class="number">Rank</th></tr></thead>
+      <thead><tr><th scope="col">Task</th><th scope="col">Method</th><th scope="col">Fill</th><th scope="col" class="number">Score</th><th scope="col" class="number"><abbr title="standard error">Error</abbr></th><th scope="col" class="number">Rank</th></tr></thead>
       <tbody>${maps.map((map, at) => html`<tr key=${at}><th scope="row">${data.panels[map.panel]?.title ?? map.task}</th><td>${map.method}</td><td>${map.fill || "–"}</td>
         <td class="number">${number(map.values[layer][place], 4)}</td><td class="number">${number(map.errors[layer][place])}</td>
         <td class="number">${ranksOf(map.values)[layer][place]} of ${count(map.values.length * map.values[0].length)}</td></tr>`)}</tbody></table><//>

@@ -1,5 +1,6 @@
 // Many results: a picture of each, a search, and any two side by side with their curves in one chart.
 import { html, useMemo, useState } from "../parts/html.js";
+import { linkTo } from "../parts/links.js";
 import { Chart } from "../parts/chart.js";
 import { MODEL_COLOURS } from "../parts/colours.js";
 import { count, inWords, number } from "../parts/format.js";
@@ -10,7 +11,6 @@ import { ThemeSwitch } from "../parts/theme.js";
 import { Thumb } from "../parts/thumb.js";
 import { EXPLAINED, byChance, metricWords, neededAt, orderWords, ORDERS } from "./state.js";
 
-const href = (path) => path.split("/").map(encodeURIComponent).join("/");
 const line = (curve, id, colour, dash) => ({ id, colour, dash, xs: curve.ks, ys: curve.bands[curve.shown]?.value ?? curve.ks.map(() => null), lows: curve.bands[curve.shown]?.low, highs: curve.bands[curve.shown]?.high, faint: byChance(curve.order), curve });
 
 function ResultCard({ result, place, chosen, onChoose }) {
@@ -19,7 +19,7 @@ function ResultCard({ result, place, chosen, onChoose }) {
   const series = curves.map((curve, at) => line(curve, at, curve.kind === "explained" && !byChance(curve.order) ? MODEL_COLOURS[models.indexOf(curve.model) % 6] : byChance(curve.order) ? "var(--chance)" : MODEL_COLOURS[at % 6], ORDERS[curve.order]?.[1]));
   return html`<li class="card result" data-result=${result.path}>
     ${series.length > 0 && html`<${Thumb} series=${series} log=${curves[0].units !== "heads"} yDomain=${curves[0].kind === "explained" ? [-0.2, 1.3] : null} />`}
-    <h2>${result.page ? html`<a href=${href(result.page)}>${result.title}</a>` : result.title}</h2>
+    <h2>${result.page ? html`<a href=${linkTo(result.page)}>${result.title}</a>` : result.title}</h2>
     <p class="small soft">${result.kind} · ${result.path}${result.made ? ` · ${result.made}` : ""}</p>
     <p class="small">${result.models.join(", ")}${result.tasks.length ? ` on ${result.tasks.join(", ")}` : ""}</p>
     <ul class="small">${result.sentences.slice(0, 3).map((sentence, at) => html`<li key=${at}>${sentence}</li>`)}</ul>

@@ -1,8 +1,8 @@
 // Where the result comes from, how to run it again, how to cite it, and the files beside it.
 import { html, useState } from "../parts/html.js";
+import { linkTo } from "../parts/links.js";
 import { Scroll } from "../parts/scroll.js";
 
-const href = (path) => path.split("/").map(encodeURIComponent).join("/");
 
 function Copied({ text, label }) {
   const [done, setDone] = useState(false);
@@ -20,9 +20,9 @@ export function Origin({ origin, kind }) {
     <${Copied} text=${origin.command} label="Command" />
     ${origin.toml && html`<details><summary>study.toml</summary><${Copied} text=${origin.toml} label="study.toml" /></details>`}
     <h3>Cite</h3><${Copied} text=${origin.cite} label="BibTeX" />
-    <h3>Models</h3><${Scroll}><table class="plain"><tbody>${origin.models.map((model, at) => html`<tr key=${at}><th scope="row">${model.name}</th><td>${Object.entries(model).filter(([key]) => key !== "name").map(([key, value]) => `${key} ${value}`).join(", ")}</td></tr>`)}</tbody></table><//>
+    ${origin.models.length > 0 && html`<h3>Models</h3><${Scroll}><table class="plain"><tbody>${origin.models.map((model, at) => html`<tr key=${at}><th scope="row">${model.name}</th><td>${Object.entries(model).filter(([key]) => key !== "name").map(([key, value]) => `${key} ${value}`).join(", ")}</td></tr>`)}</tbody></table><//>`}
     <h3>Versions</h3><p class="small">${Object.entries(origin.versions).map(([name, version]) => `${name} ${version}`).join(" · ")}</p>
     ${origin.steps.length > 0 && html`<details><summary>${origin.steps.length} steps</summary><ul class="small">${origin.steps.map((step, at) => html`<li key=${at}>${step}</li>`)}</ul></details>`}
-    <h3>Files</h3><ul class="files small">${["report.json", ...origin.files].map((path) => html`<li key=${path}><a href=${href(path)}>${path}</a></li>`)}</ul>
+    <h3>Files</h3><ul class="files small">${["report.json", ...origin.files].map((path) => html`<li key=${path}><a href=${linkTo(path)}>${path}</a></li>`)}</ul>
   </section>`;
 }

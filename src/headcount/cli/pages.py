@@ -1,5 +1,6 @@
 """Commands that show results in a browser."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -28,12 +29,30 @@ def report(
 @app.command()
 def view(
     folder: Annotated[Path, typer.Argument(help="A folder with results in it or below it.")] = DEFAULT,
-    open_page: Annotated[bool, typer.Option("--open", help=OPEN_HELP)] = False,
+    write: Annotated[bool, typer.Option("--write", help="Write index.html there, and serve nothing.")] = False,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for any that is free.")] = 0,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help=OPEN_HELP)] = True,
 ) -> None:
-    """Write index.html, a page over all results in a folder: pictures, a search, two results side by side."""
-    from ..studies.index import write_index
+    """A page over all results in a folder: pictures, a search, two results side by side."""
+    from ..studies.index import index_of, write_index
 
-    page, count = write_index(folder)
-    print(f"{count} {'result' if count == 1 else 'results'}, to be opened in a browser: {page}")
-    if open_page:
-        open_in_browser(page.resolve().as_uri())
+    if write:
+        page, count = write_index(folder)
+        print(f"{count} {'result' if count == 1 else 'results'}, to be opened in a browser: {page}")
+        return
+    from ..studies.viewing import serve_index
+    from ..view import server  # says what is missing
+
+    found, address = index_of(folder), server.Address.bound(port)
+
+    def ready() -> None:
+        print(f"{len(found.results)} results: {address.url}", flush=True)
+        print("Only this machine can open it, and only with this address. Ctrl-C ends it.", flush=True)
+        if open_page:
+            open_in_browser(address.url)
+
+    try:
+        serve_index(folder, address, ready)
+    except KeyboardInterrupt:
+        print("headcount: stopped.", file=sys.stderr)
+        raise typer.Exit(130) from None

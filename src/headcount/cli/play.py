@@ -32,7 +32,7 @@ def play(
     loaded, address = load_model(model, device, dtype, revision), server.Address.bound(port)
 
     def ready() -> None:
-        print(f"The switchboard of {loaded.name}: {address.url}", flush=True)
+        print(f"The switchboard of {loaded.name} is at\n\n    {address.url}\n")
         print("Only this machine can open it, and only with this address. Ctrl-C ends it.", flush=True)
         if open_page:
             webbrowser.open(address.url)

@@ -31,6 +31,12 @@ class Bar:
         """How it stands, beside what is being done; only where a bar is drawn."""
         self._progress.update(self._bar, description=f"{self._words} · {plain(words)}")
 
+    def tell(self, words: str) -> None:
+        """A line that stays, above the bar or, where lines stand for it, among them."""
+        console = self._lines if self._progress.disable else self._progress.console
+        if console is not None:
+            console.print(Text(plain(words)), style="dim", soft_wrap=True)
+
 
 def say(words: str) -> None:
     """One line on stderr, if it can be written."""

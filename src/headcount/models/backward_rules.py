@@ -23,7 +23,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
 from transformers.activations import ACT2CLS
 
 from ..core.errors import HeadcountError, require_known
@@ -169,6 +169,11 @@ class _Tempered(TorchFunctionMode):
     def __init__(self, temperature: float) -> None:
         super().__init__()
         self.temperature = temperature
+
+    def __exit__(self, *error: object) -> None:
+        """An interrupt may have come while torch had set the mode aside, and there is then none to end."""
+        if _get_current_function_mode() is self:
+            super().__exit__(*error)  # type: ignore[no-untyped-call]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = kwargs or {}

@@ -47,6 +47,11 @@ class Bench:
             self._models[key] = model
         return self._models[key]
 
+    @property
+    def holds_all(self) -> bool:
+        """Whether all models of the study are in memory."""
+        return set(self.names) <= {name for name, _ in self._models}
+
     def examples(self, name: str, asked: Facts) -> Fingerprinted:
         """What a panel asks of a model, made once."""
         key = digest([name, asked])

@@ -5,12 +5,13 @@
 Finished steps are found in the cache by their keys, so a killed run goes on where it stopped.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic
 
-from ..core.cache import Store
+from ..core.cache import Result, Store
 from ..core.errors import HeadcountError
 from ..core.files import writable_folder
 from ..core.progress import progress_bar, say
@@ -23,10 +24,13 @@ from .executor import Executor, Ledger, in_process
 from .kind import Cell, Summary, Together
 from .names import named_apart
 from .outputs import S, holds_another, results, write_common
-from .plan import Found, Plan, Work
+from .plan import Found, Plan, Step, Work
 from .precision import is_coarse, words_of_rounding
 from .report import PAGE, read_report, write_study_report
 from .study import Study, read_study
+
+BETWEEN_WRITES = 15.0
+"""Seconds between two writes of the panels that are finished, at least: a figure takes a moment."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,19 @@ class Planned:
     """The same without what is done for all cells together."""
     coarse: list[str]
     """Of models in half precision, how far they are rounded."""
+
+    @property
+    def last(self) -> Sequence[Step[Result]]:
+        """What is done for all cells together."""
+        return self.together.steps if self.together else ()
+
+    def first(self, panels: int) -> "Planned":
+        return replace(self, works=self.works[:panels])
+
+    def without_last(self, found: Found) -> Found:
+        """What has been found, with the reason why there is nothing for all cells together yet."""
+        reasons = {step.key: HeadcountError(f"{step.label} has not answered yet.") for step in self.last}
+        return Found({**found.results, **reasons})
 
 
 @leaves_no_trace
@@ -119,12 +136,19 @@ def run(
         ):
             say(note)
     with progress_bar(sum(step.cost for step in planned.plan.steps), quiet, lines=True) as bar:
-        found = executor(planned.of_cells, bench, store, bar, ledger, Found())
-        last = planned.together.steps if planned.together else ()
-        if any(store is None or not store.has(step.key) for step in last):
+        found, written = Found(), time.monotonic()
+        # Panel by panel where models need not be loaded again for that, and where nobody shares the work out.
+        rows = planned.works if executor is in_process and bench.holds_all else []
+        for number, row in enumerate(rows[:-1], 1):
+            found = executor(Plan.of([step for work in row for step in work.steps]), bench, store, bar, ledger, found)
+            if time.monotonic() - written > BETWEEN_WRITES:
+                _write(folder, read, planned.first(number), ledger, planned.without_last(found))
+                bar.tell(f"{number} of {len(rows)} panels: {folder / 'figure.png'}")
+                written = time.monotonic()
+        found = executor(planned.of_cells, bench, store, bar, ledger, found)
+        if any(store is None or not store.has(step.key) for step in planned.last):
             # They may wait for other programs. What is there by now is written without them first.
-            reasons = {step.key: HeadcountError(f"{step.label} has not answered yet.") for step in last}
-            _write(folder, read, planned, ledger, Found({**found.results, **reasons}))
+            _write(folder, read, planned, ledger, planned.without_last(found))
         found = executor(planned.plan, bench, store, bar, ledger, found)
     cells, summary = _write(folder, read, planned, ledger, found)
     return StudyResult(read, cells, folder, summary, len(ledger.computed), len(ledger.cached))

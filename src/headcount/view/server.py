@@ -169,10 +169,10 @@ async def _told(request: Request, error: Exception) -> Response:
 
 
 def in_words(error: Exception) -> str:
-    """One sentence that is never long, whatever came."""
-    if isinstance(error, HeadcountError):
-        return in_short(error, LONGEST_ERROR)
-    return f"headcount has failed at this ({in_short(error)}), and goes on."
+    """One sentence that is never long and always text, whatever came."""
+    said = in_short(error, LONGEST_ERROR)
+    said = said if isinstance(error, HeadcountError) else f"headcount has failed at this ({said[:160]}), and goes on."
+    return said.encode(errors="replace").decode()
 
 
 def guarded(routes: Sequence[BaseRoute], address: Address, *, framed: bool = False) -> ASGIApp:

@@ -31,6 +31,18 @@ def page_html(page: Page, title: str, data: str) -> str:
     )
 
 
+def served_html(page: Page, title: str, data: str) -> str:
+    """The same page where a server has its script and style, and says what may be loaded."""
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n'
+        f'<link rel="stylesheet" href="/static/{page}.css">\n'
+        f'<script src="/static/{page}.js" defer></script>\n</head>\n<body>\n<div id="page"></div>\n'
+        f'<script type="application/json" id="data">{inert(data)}</script>\n</body>\n</html>\n'
+    )
+
+
 def static(name: str) -> str:
     return (STATIC / name).read_text(encoding="utf-8")
 

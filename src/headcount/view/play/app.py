@@ -13,7 +13,7 @@
     POST /api/study      states and a name -> the folder that was written
 
 A request says who asks (`client`, one a page) and carries a number (`id`) that comes back with the answer. A newer one
-of the same client and kind overtakes the older, which is told so with status 409.
+of the same client and kind overtakes the older, which is told so: `{"id": …, "overtaken": true}`.
 """
 
 import asyncio
@@ -204,8 +204,8 @@ class App:
         events = self._submit(kind, asked, lambda say: iter([make(asked)]), urgent=True)[1]
         try:
             found = [event async for event in events]
-        except OvertakenError as error:
-            return JSONResponse({"error": str(error), "id": asked.id}, 409)
+        except OvertakenError:  # nothing is wrong: a page that is clicked fast does this all the time
+            return JSONResponse({"id": asked.id, "overtaken": True})
         return JSONResponse({"id": asked.id, **found[0]})
 
     async def _stream(

@@ -68,6 +68,26 @@ class Answer(TypedDict):
 
 
 @dataclass(frozen=True)
+class Side:
+    """What one of the two models predicts, in double precision."""
+
+    logits: Tensor  # [vocabulary]
+    shares: Tensor
+    top: list[int]
+
+    @classmethod
+    def of(cls, logits: Tensor) -> "Side":
+        logits = logits.cpu().double()  # some devices have no double precision
+        shares = logits.softmax(-1)
+        return cls(logits, shares, shares.topk(min(TOP, len(shares))).indices.tolist())
+
+    def kl(self, other: "Side") -> float:
+        """KL(this || other) in nats: Σ p (l - l') - (log Σ exp l - log Σ exp l')."""
+        mean = torch.dot(self.shares, self.logits - other.logits)
+        return max(float(mean - self.logits.logsumexp(-1) + other.logits.logsumexp(-1)), 0.0)
+
+
+@dataclass(frozen=True)
 class CutRun:
     logits: Tensor  # [vocabulary]
     skipped_layers: int = 0
@@ -168,15 +188,13 @@ class Switchboard:
 
     def answer(self, asked: Asked) -> Answer:
         """What the page shows."""
-        whole, run = self.reading(asked.ids).logits[0], self.run(asked)
-        sides = [logits.double() for logits in (whole, run.logits)]
-        shares = [logits.softmax(-1) for logits in sides]
-        logs = [logits.log_softmax(-1) for logits in sides]
-        tops = [share.topk(min(TOP, len(share))).indices.tolist() for share in shares]
-        listed = dict.fromkeys([*asked.answers[:TOP], *asked.wrongs[:TOP], *tops[0], *tops[1]])
-        rows = [self._row(asked, token, shares, sides) for token in listed]
-        metric, before = metric_of(whole, asked)
-        after, none = metric_of(run.logits, asked)[1], self._none(asked) if metric else None
+        reading, run = self.reading(asked.ids), self.run(asked)
+        whole = self.kept.get(("side", asked.ids), lambda: Side.of(reading.logits[0]), _side_bytes)
+        cut = Side.of(run.logits)
+        listed = dict.fromkeys([*asked.answers[:TOP], *asked.wrongs[:TOP], *whole.top, *cut.top])
+        rows = [self._row(asked, token, whole, cut) for token in listed]
+        metric, before = metric_of(whole.logits, asked)
+        after, none = metric_of(cut.logits, asked)[1], self._none(asked) if metric else None
         return {
             "tokens": self.tokens(asked.ids),
             "other": self.tokens(asked.other),
@@ -186,20 +204,20 @@ class Switchboard:
             "cut": after,
             "none": none,
             "explained": _explained(before, after, none),
-            "kl": float((shares[0] * (logs[0] - logs[1])).sum().clamp(min=0)),
+            "kl": whole.kl(cut),
             "heads": len(asked.heads),
             "skipped_layers": run.skipped_layers,
             "skipped_tokens": run.skipped_tokens,
         }
 
-    def _row(self, asked: Asked, token: int, shares: list[Tensor], logits: list[Tensor]) -> TokenRow:
+    def _row(self, asked: Asked, token: int, whole: Side, cut: Side) -> TokenRow:
         return {
             "id": token,
             "text": shown(self.model, token),
-            "whole": float(shares[0][token]),
-            "cut": float(shares[1][token]),
-            "whole_logit": float(logits[0][token]),
-            "cut_logit": float(logits[1][token]),
+            "whole": float(whole.shares[token]),
+            "cut": float(cut.shares[token]),
+            "whole_logit": float(whole.logits[token]),
+            "cut_logit": float(cut.logits[token]),
             "side": "answer" if token in asked.answers else "wrong" if token in asked.wrongs else "",
         }
 
@@ -212,7 +230,7 @@ def metric_of(logits: Tensor, asked: Asked) -> tuple[str | None, float | None]:
     the right tokens together."""
     if not asked.answers:
         return None, None
-    logits, answers = logits.double(), list(asked.answers)
+    logits, answers = logits.cpu().double(), list(asked.answers)
     if asked.wrongs:
         return "logit_diff", float(logits[answers].max() - logits[list(asked.wrongs)].max())
     return "log_prob", float(logits.log_softmax(-1)[answers].logsumexp(-1))
@@ -227,6 +245,10 @@ def _explained(whole: float | None, cut: float | None, none: float | None) -> fl
 
 def _filling_bytes(filling: Filling) -> int:
     return sum(value.numel() * value.element_size() for value in filling.values or ())
+
+
+def _side_bytes(side: Side) -> int:
+    return 2 * side.logits.numel() * side.logits.element_size()
 
 
 def _run_bytes(run: CutRun) -> int:

@@ -70,7 +70,7 @@ class Run:
         return sum(tensor.numel() * tensor.element_size() for tensor in held)
 
     def pattern(self, head: Head) -> Pattern:
-        rows = self.weights[head[0]][head[1]].double().tolist()
+        rows = self.weights[head[0]][head[1]].cpu().double().tolist()
         return [[round(weight, DIGITS) for weight in row[: place + 1]] for place, row in enumerate(rows)]
 
     def open_keys(self, head: Head) -> list[int]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from ...edit import head_name
+from ...meters.generation import end_tokens
 from ...models import Model
 from .board import REFERENCE_N, TOP
 from .state import Asked, State
@@ -33,7 +34,7 @@ def snippet(model: Model, source: str, state: State, asked: Asked) -> str:
     lines += [
         "",
         f"with torch.no_grad(), {cut}:",
-        "    logits = model.last_logits(ids, torch.tensor([ids.shape[1] - 1]))[0].double()",
+        "    logits = model.last_logits(ids, torch.tensor([ids.shape[1] - 1]))[0].cpu().double()",
         "probabilities = logits.softmax(-1)",
         f"for token in probabilities.topk({TOP}).indices.tolist():",
         '    print(f"{probabilities[token]:.6f}", '
@@ -51,12 +52,22 @@ def snippet(model: Model, source: str, state: State, asked: Asked) -> str:
             "",
             f"with torch.no_grad(), {cut}:",
             "    said = model.hf.generate(",
-            "        input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False,",
-            f"        max_new_tokens={asked.new_tokens},",
+            "        input_ids=ids, attention_mask=torch.ones_like(ids),",
+            f"        max_new_tokens={asked.new_tokens}, do_sample=False{_plainly(model)},",
             "    )[0, ids.shape[1] :].tolist()",
             "print(said)" if model.tokenizer is None else "print(model.decode(said))",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _plainly(model: Model) -> str:
+    """What `generate` must be told to be greedy and to end as the switchboard does, whatever the model's own config."""
+    own, told = model.hf.generation_config, ""
+    for name, plain in (("repetition_penalty", 1.0), ("no_repeat_ngram_size", 0)):
+        if getattr(own, name, None) not in (None, plain):
+            told += f", {name}={plain}"
+    ends = end_tokens(model)
+    return told + (f", eos_token_id={ends}, pad_token_id={ends[0]}" if ends else "")
 
 
 def _ids(words: str | Sequence[int]) -> str:

@@ -135,6 +135,7 @@ def prompt_ids(model: Model, words: str | Sequence[int]) -> tuple[int, ...]:
     """The tokens of a prompt, refused where the model or the switchboard cannot take them."""
     tokens = tokens_of(model)
     if isinstance(words, str):
+        _require_text(words)
         # A token is a character at least, so nothing that is far too long need be tokenised.
         ids = tuple(model.encode(words)) if words and len(words) <= 64 * MAX_TOKENS else (0,) * len(words)
     else:
@@ -148,12 +149,21 @@ def prompt_ids(model: Model, words: str | Sequence[int]) -> tuple[int, ...]:
     return ids
 
 
+def _require_text(words: str) -> None:
+    """JSON can hold half a letter of two parts, which no tokenizer can read."""
+    try:
+        words.encode()
+    except UnicodeEncodeError as error:
+        raise HeadcountError(f"The text has half a letter at place {error.start}, which is no text.") from error
+
+
 def _next(model: Model, state: State, word: str | int) -> int:
     """The token of an answer. A prompt of token ids takes text too, where it is one token by itself."""
     if isinstance(word, int):
         return prompt_ids(model, [word])[0]
     if not word:
         raise HeadcountError("An answer is empty; write the word that should follow the prompt, its space in front.")
+    _require_text(word)
     if isinstance(state.prompt, str):
         return tokens_of(model).next_id(state.prompt, word)
     return tokens_of(model).next_id("", word)

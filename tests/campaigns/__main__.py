@@ -1,0 +1,67 @@
+"""`make crash`: all campaigns in full. Options: a seed, and a share of the counts.
+
+python tests/campaigns [--seed N] [--share 0.1] [--only kills,damage,races,interrupts,disk]
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1])]
+import conftest  # noqa: F401, E402 its settings, before libraries are imported
+
+COUNTS = {"kills": 200, "damage": 1000, "races": 400, "interrupts": 1000}
+
+
+def small_model(place):
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from families import CONFIGS
+    from tokenizers_for_tests import make_tokenizer
+
+    torch.manual_seed(0)
+    tokenizer, config = make_tokenizer("digits"), CONFIGS["llama-gqa"]()
+    config.vocab_size, config.max_position_embeddings = len(tokenizer), 512
+    AutoModelForCausalLM.from_config(config).save_pretrained(place)
+    tokenizer.save_pretrained(place)
+    return str(place)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument("--only", default="races,damage,disk,kills,interrupts")
+    asked = parser.parse_args()
+    wanted = asked.only.split(",")
+    print(f"seed {asked.seed}, a share of {asked.share:g} of {COUNTS}", flush=True)
+    count = {name: max(round(asked.share * number), 4) for name, number in COUNTS.items()}
+    wrong = []
+    with tempfile.TemporaryDirectory() as place:
+        scratch, text = Path(place), Path(place, "text.txt")
+        os.environ["HEADCOUNT_CACHE"] = str(scratch / "cache")
+        folder = small_model(scratch / "tiny-llama")
+        text.write_text("\n".join(f"We saw Mary, Mary and John in the year {1100 + 7 * i}" for i in range(60)))
+        from campaigns import interrupts, kills, races, studies
+
+        if "races" in wanted:
+            wrong += races.campaign(-(-count["races"] // 4), 4, scratch, folder)
+        if "damage" in wanted:
+            wrong += studies.damage(count["damage"] // 2, scratch, folder, asked.seed)
+            wrong += studies.damaged_checkpoints(count["damage"] - count["damage"] // 2, scratch, folder, asked.seed)
+        if "disk" in wanted:
+            wrong += studies.full_disk(scratch, folder)
+        if "kills" in wanted:
+            wrong += kills.campaign(count["kills"], scratch, folder, str(text), asked.seed)[0]
+        if "interrupts" in wanted:
+            wrong += interrupts.campaign(count["interrupts"], asked.seed)[0]
+    print("\n".join(wrong) or "Nothing went wrong.")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
