@@ -191,6 +191,12 @@ class TestLoop:
         same = {path.name: path.read_bytes() for path in whole.iterdir()}
         assert {path.name: path.read_bytes() for path in parts.iterdir()} == same
 
+    def test_room_for_checkpoints_is_looked_at_before_the_first_step(self, folder, text, tmp_path, monkeypatch):
+        monkeypatch.setattr(training, "_step", lambda *args: 1 / 0)
+        monkeypatch.setattr("headcount.sparse.run.CHECKPOINTS", 2**40)
+        with pytest.raises(hc.HeadcountError, match="MB left, and this may need"):
+            run(folder, text, tmp_path)
+
     def test_another_run_does_not_go_on_from_this_ones_checkpoint(self, folder, text, tmp_path, monkeypatch):
         monkeypatch.setattr(training, "schedule", lambda step, recipe: 1.0 if step < 3 else 1 / 0)
         with pytest.raises(ZeroDivisionError):
