@@ -7,7 +7,7 @@ from headcount.core.files import write_file
 from headcount.sparse import outputs as sparse_outputs
 from headcount.studies.kept import outputs
 
-KILLS, LOADS, DAMAGES = 12, 4, 11
+KILLS, LOADS, DAMAGES = 12, 3, 11
 
 
 @pytest.fixture

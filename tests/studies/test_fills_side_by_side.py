@@ -78,8 +78,8 @@ def test_heads_with_three_fills(folder, own_cache, tmp_path, capsys):
     result.study.kind.part("table").show(result)
     out = capsys.readouterr().out
     assert "Zero fill asks what of the behaviour is left when the other units are silent." in out
-    rows = [line.split() for line in out.splitlines() if line.strip().startswith("ioi ")]
-    assert [row[:3] for row in rows] == [["ioi", "absolute", fill] for fill in FILLS]
+    rows = [line.split() for line in out.splitlines() if line.strip().startswith("IOI  ")]
+    assert [row[:3] for row in rows] == [["IOI", "absolute", fill] for fill in FILLS]
 
 
 def test_edges_with_two_fills_share_their_scores_and_have_a_circuit_each(folder, own_cache, tmp_path):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import headcount as hc
 from families import FAMILIES, random_task, tiny
@@ -9,27 +10,26 @@ from families import FAMILIES, random_task, tiny
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_it_is_the_sweep_at_the_same_heads(family):
-    model, task = tiny(family), random_task()
+    model, task = tiny(family, torch.float64), random_task()
     scores = hc.score(model, task, "attribution")
     for mode in ("keep", "mask"):
         curve = hc.sweep(model, task, scores, **{mode: "absolute"}, ks="all")
         found = hc.measure(model, task, curve.ranking[:5], mode=mode)
+        # How many masks share a forward pass may move the last digit of a product, and nothing more.
+        for name, values in curve.values.items():
+            assert np.allclose(found.values(name), values[0, 5], rtol=0, atol=1e-12), name
         for metric in curve.metrics:
-            value, low, high = (end[5] for end in curve.band(metric))
-            assert found.of(metric) == pytest.approx((value, low, high), abs=1e-4)
-        assert np.allclose(found.values("kl"), curve.values["kl"][0, 5], atol=1e-5)
+            assert found.of(metric) == pytest.approx(tuple(end[5] for end in curve.band(metric)), abs=1e-11)
 
 
 @pytest.mark.parametrize("fill", ["zero", "mean", "mean-global", "counterfactual", "resample", "scale(0.1)"])
-def test_it_is_the_sweep_exactly_where_rounding_is_out_of_the_way(fill):
-    import torch
-
+def test_it_is_the_sweep_under_every_fill(fill):
     model, task = tiny("llama-gqa", torch.float64), random_task()
     scores = hc.score(model, task, "attribution")
     curve = hc.sweep(model, task, scores, ks=[4], fill=fill, threshold=0)
     found = hc.measure(model, task, curve.ranking[:4], fill, mode="keep")
     for name, values in curve.values.items():
-        assert np.array_equal(found.values(name), values[0, 1]), name
+        assert np.allclose(found.values(name), values[0, 1], rtol=0, atol=1e-12), name
 
 
 def test_masked_and_kept_heads_are_the_two_sides_of_a_cut():

@@ -1,6 +1,7 @@
 """Pages beside those of a study that just ended: of older results, of sparse twins, of many results, in notebooks."""
 
 import json
+from dataclasses import replace
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -11,8 +12,9 @@ from headcount.models.gated_folder import SparseFacts
 from headcount.sparse.evaluation import Evaluation
 from headcount.sparse.recipe import Recipe
 from headcount.studies.index import write_index
-from headcount.studies.report import read_report, write_report
-from headcount.view.page.data import SCHEMA
+from headcount.studies.report import read_report, told_apart, write_report
+from headcount.view.page.curves import curve_data
+from headcount.view.page.data import SCHEMA, PanelData
 from results_by_hand import MARKUP, ByHand, write_by_hand
 
 TASK = {"head-roles": ("syntax",), "masked-heads": ("retrieval",)}
@@ -232,3 +234,16 @@ def status(url):
             return answer.status
     except HTTPError as error:
         return error.code
+
+
+def test_panels_of_one_title_say_what_sets_them_apart():
+    hand = ByHand()
+    curves, panels = [], []
+    for number, (fill, method) in enumerate((("zero", "a"), ("zero", "b"), ("mean", "a"))):
+        for order in ("chance", "absolute"):
+            curve = hand.curve("m", "ioi", order, [0, 1, 32], 32, fill=fill)
+            curve = replace(curve, method="chance" if order == "chance" else method)
+            curves.append(curve_data(curve, curve.rows(), number))
+        panels.append(PanelData("IOI", 0.9))
+    named = [panel.title for panel in told_apart([*panels, PanelData("Other", 0.9)], curves)]
+    assert named == ["IOI, a, zero fill", "IOI, b, zero fill", "IOI, a, mean fill", "Other"]

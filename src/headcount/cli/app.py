@@ -42,7 +42,10 @@ RevisionOption = Annotated[str | None, typer.Option(help="Of a model on the hub:
 AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="Let a task file of lm-eval run the Python code that it names.")
 ]
-ModelArgument = Annotated[str, typer.Argument(help="A named model (smollm2, tiny, …), a local folder, or a hub id.")]
+ModelArgument = Annotated[
+    str,
+    typer.Argument(help="A named model (smollm2, tiny, …), a folder, an adapter of peft, a GGUF file, or a hub id."),
+]
 
 
 def _say_version(asked: bool) -> None:

@@ -45,7 +45,7 @@ TEXT_HELP = "Files (.txt, .jsonl), a folder, or a dataset's name; may be given a
 @app.command()
 def score(
     model: ModelArgument,
-    task: Annotated[str, typer.Argument(help="A task, or a JSONL file.")],
+    task: Annotated[str, typer.Argument(help="A task, or a file of your own.")],
     out: Annotated[Path, typer.Option(help="Folder for the scores.")],
     method: Annotated[str, typer.Option(help="Scoring method; see 'headcount methods'.")] = "attribution",
     fill: Annotated[str | None, typer.Option(help="What a removed head carries.")] = None,

@@ -57,7 +57,7 @@ def list_tasks() -> None:
 
 @tasks_app.command("show")
 def show_task(
-    task: Annotated[str, typer.Argument(help="A task, or a JSONL file.")],
+    task: Annotated[str, typer.Argument(help="A task, or a file of your own.")],
     model: Annotated[str, typer.Option(help=MODEL_HELP)] = "smollm2",
     n: Annotated[int, typer.Option("-n", help="How many examples.")] = 3,
     seed: Annotated[int, typer.Option(help="Of the examples.")] = 0,

@@ -54,9 +54,9 @@ class Panel(Settings):
     """Whether memory beyond the model decides how much runs at once."""
 
     task: str
-    """Task or JSONL file; may be given again."""
+    """Task, or a file of your own (JSONL, CSV, Parquet; dataset:NAME); may be given again."""
     models: Texts = ("smollm2",)
-    """Model to run on: a name, a folder or a hub id; may be given again."""
+    """Model to run on: a name, a folder (also of an adapter), a GGUF file or a hub id; may be given again."""
     title: str = ""
     """Of the panel; the task's own by default."""
     metric: str = ""

@@ -18,6 +18,7 @@ from ..core.errors import HeadcountError, in_short
 from ..core.files import write_file
 from ..core.provenance import Facts
 from ..core.saving import Row
+from ..core.words import CHANCE_ORDERS
 from ..models.gated_folder import is_sparse
 from ..sweeps.curve import EXPLAINED
 from ..tasks.texts import PromptTexts
@@ -71,7 +72,23 @@ def write_study_report(
             for curve in cell.curves:
                 repeats = cast(Any, cell).repeats(curve) if hasattr(cell, "repeats") else None
                 curves.append(curve_data(curve, next(rows), number, repeats, asked))
-    return _write(folder, _paged(Found(folder, summary, panels, curves, prompts, cells)))
+    return _write(folder, _paged(Found(folder, summary, told_apart(panels, curves), curves, prompts, cells)))
+
+
+def told_apart(panels: Sequence[PanelData], curves: Sequence[CurveData]) -> list[PanelData]:
+    """Panels of one title get what sets them apart behind it: their method, their fill."""
+    ranked = sorted(curves, key=lambda curve: curve.order in CHANCE_ORDERS)
+    first = {curve.panel: curve for curve in reversed(ranked)}
+    found = []
+    for number, panel in enumerate(panels):
+        alike = [first[other] for other, one in enumerate(panels) if one.title == panel.title and other in first]
+        words = [panel.title]
+        if len({curve.method for curve in alike}) > 1:
+            words.append(first[number].method)
+        if len({curve.fill for curve in alike}) > 1:
+            words.append(f"{first[number].fill} fill")
+        found.append(replace(panel, title=", ".join(words)))
+    return found
 
 
 def write_report(folder: Path) -> Path:
@@ -179,4 +196,4 @@ def _from_files(folder: Path) -> Found:
                 ranking=list(entry.get("which", [])),
             )
         )
-    return Found(folder, summary, panels, curves, [])
+    return Found(folder, summary, told_apart(panels, curves), curves, [])

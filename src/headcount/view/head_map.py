@@ -29,7 +29,7 @@ def draw_scores(scores: "Sequence[HeadScores]", title: str = "") -> Figure:
     shapes = [entry.values.shape for entry in scores]
     heads, layers = max(shape[1] for shape in shapes), max(shape[0] for shape in shapes)
     square = max(min(max(WIDEST / max(heads, layers), SMALLEST), LARGEST), LEAST / max(heads, layers))
-    width, height = max(heads * square, LEAST) + 1.15, max(layers * square, 0.8) + 0.9
+    width, height = max(heads * square, LEAST) + 1.15, max(layers * square, 0.8) + 0.65
     names = [within(name, width - 0.55, 11) for name in names_of(scores)]
     height += 0.16 * max(name.count("\n") for name in names)
     figure = Figure(figsize=(columns * width + 0.1, rows * height + 0.5), layout="constrained")

@@ -15,11 +15,10 @@ from ..report import Found
 def page(found: Found) -> Report:
     entries: list[Facts] = found.summary["curves"]
     beside = list(zip(entries, found.curves, strict=True))
-    several = len({entry["fill"] for entry in entries}) > 1
     first: dict[tuple[int, str], Facts] = {}
     for entry, curve in beside:  # of each panel and model, the order that stands first
         first.setdefault((curve.panel, curve.model), entry)
-    sentences = [_needed(entry, found.panels[panel], several) for (panel, _), entry in first.items()]
+    sentences = [_needed(entry, found.panels[panel]) for (panel, _), entry in first.items()]
     orders = {entry["order"] for entry in first.values()}
     sentences += [
         f"{_sentence(ratio['task'], ratio['words'])}." for ratio in found.summary["ratios"] if ratio["order"] in orders
@@ -38,10 +37,9 @@ def page(found: Found) -> Report:
     )
 
 
-def _needed(entry: Facts, panel: PanelData, several: bool) -> str:
+def _needed(entry: Facts, panel: PanelData) -> str:
     share, units, total = f"{entry['threshold']:.0%}".replace("%", " %"), in_words(entry["units"]), entry["total"]
-    fill = f" with {entry['fill']} fill" if several else ""
-    effect = f"{share} of {panel.title}{fill}"
+    effect = f"{share} of {panel.title}"
     if entry["needed_median"] is None:
         return f"{entry['model']} does not come to {effect} with any of its first {total:,} {units}."
     low, high = (total if end is None else end for end in (entry["needed_low"], entry["needed_high"]))

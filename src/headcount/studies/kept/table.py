@@ -36,12 +36,12 @@ def show(result: StudyResult[KeptSummary]) -> None:
             _print_areas([e for e in entries if e["fill"] == fill], f", {fill} fill" * (len(fills) > 1))
     for entry in (entry for entry in entries if entry["mix"] is not None):
         words = f"{entry['mix']:.0%} of the first {unit} by what they help, the others by size"
-        say(f"{entry['task']}, {entry['model']}, best: {words}; chosen on train.")
+        say(f"{_line(entry, entries)}: {words}; chosen on train.")
     for entry in entries:
         if stable := entry["stability"]:
             always = [head for head, share in stable["shares"].items() if share == 1]
             words = f"of the first {stable['k']} heads, {len(always)} are the same in all {entry['repeats']} repeats"
-            say(f"{entry['task']}, {entry['model']}, {entry['order']}: {words} ({', '.join(always[:10]) or 'none'}).")
+            say(f"{_line(entry, entries)}: {words} ({', '.join(always[:10]) or 'none'}).")
     for search in result.summary["searches"]:
         say(f"{search['task']}, {search['model']}: {search['words']}.")
     for control in result.summary["controls"]:
@@ -72,6 +72,12 @@ def _answers(entries: Sequence[KeptEntry]) -> Iterator[str]:
             held = f" {entry['confirmed_units']:,}, chosen on one half of the prompts, {verb} {entry['confirmed']:.2f}"
             held += f" of it on the other ({ends})."
         yield entry["words"] + held
+
+
+def _line(entry: KeptEntry, entries: Sequence[KeptEntry]) -> str:
+    """What sets a curve apart, in words."""
+    method = [entry["method"]] * _several_methods(entries)
+    return ", ".join([entry["task"], entry["model"], *method, entry["order"]])
 
 
 def _several_methods(entries: Sequence[KeptEntry]) -> bool:
