@@ -228,7 +228,8 @@ class TestLoop:
             run(folder, text, tmp_path, changed(lora=None, lr=1e30, checkpoint_every=100))
 
     def test_edges_are_shut_and_the_log_says_so(self, folder, text, tmp_path):
-        found = run(folder, text, tmp_path, changed(steps=30, start=-3.0, lora=None, checkpoint_every=10))
+        recipe = changed(steps=30, start=-3.0, lora=None, checkpoint_every=10)
+        found = run(folder, text, tmp_path, recipe, plots=True)
         lines = (tmp_path / "training.csv").read_text().splitlines()
         names = lines[0].split(",")
         share = [float(line.split(",")[names.index("open_share")]) for line in lines[1:]]
