@@ -71,6 +71,14 @@ def shared_cache(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture
+def no_figures(monkeypatch):
+    """For tests that look at what a study computes: its figures are drawn but not saved, which takes most of the time.
+    Each kind of study has a test that looks at those."""
+    for kind in ("kept", "head_roles", "masked_heads"):
+        monkeypatch.setattr(f"headcount.studies.{kind}.outputs.save_figure", lambda figure, folder, name="": None)
+
+
+@pytest.fixture
 def headcount(own_cache, monkeypatch, capsys):
     """Call the real entry point; gives (exit code, stdout, stderr)."""
 

@@ -191,6 +191,12 @@ class TestLoop:
         same = {path.name: path.read_bytes() for path in whole.iterdir()}
         assert {path.name: path.read_bytes() for path in parts.iterdir()} == same
 
+    def test_room_for_checkpoints_is_looked_at_before_the_first_step(self, folder, text, tmp_path, monkeypatch):
+        monkeypatch.setattr(training, "_step", lambda *args: 1 / 0)
+        monkeypatch.setattr("headcount.sparse.run.CHECKPOINTS", 2**40)
+        with pytest.raises(hc.HeadcountError, match="MB left, and this may need"):
+            run(folder, text, tmp_path)
+
     def test_another_run_does_not_go_on_from_this_ones_checkpoint(self, folder, text, tmp_path, monkeypatch):
         monkeypatch.setattr(training, "schedule", lambda step, recipe: 1.0 if step < 3 else 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -222,7 +228,8 @@ class TestLoop:
             run(folder, text, tmp_path, changed(lora=None, lr=1e30, checkpoint_every=100))
 
     def test_edges_are_shut_and_the_log_says_so(self, folder, text, tmp_path):
-        found = run(folder, text, tmp_path, changed(steps=30, start=-3.0, lora=None, checkpoint_every=10))
+        recipe = changed(steps=30, start=-3.0, lora=None, checkpoint_every=10)
+        found = run(folder, text, tmp_path, recipe, plots=True)
         lines = (tmp_path / "training.csv").read_text().splitlines()
         names = lines[0].split(",")
         share = [float(line.split(",")[names.index("open_share")]) for line in lines[1:]]
