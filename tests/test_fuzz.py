@@ -5,7 +5,7 @@ from fuzzing import OUTCOMES, campaign
 SEED, COUNT = 20_000, 500
 
 
-def test_mutated_inputs_are_taken_or_refused_in_a_sentence(tmp_path):
+def test_mutated_inputs_are_taken_or_refused_in_a_sentence(own_cache, tmp_path):
     counts, wrong = campaign(tmp_path, SEED, range(COUNT))
     assert wrong == []
     for outcome in OUTCOMES:  # a campaign in which nothing is ever taken, or ever refused, would show nothing
