@@ -1,5 +1,6 @@
 """Fixtures that several files share. They import late: the settings below are read when a library is first imported."""
 
+import gc
 import json
 import os
 import shutil
@@ -25,6 +26,12 @@ PLANTED = Path(__file__).parent / "golden" / "planted"
 def pytest_collection_modifyitems(items):
     """Real weights first, by one worker, while the other does the rest and then steals from it."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_collection_finish():
+    """What is imported by now stays to the end: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):
