@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH ?= .venv-bench
 
-.PHONY: demo figures test lint bench rankings tiny page crash clean
+.PHONY: demo figures test lint bench rankings tiny page crash fuzz clean
 
 demo: $(READY)  ## a real model, four tasks, one figure and its report; OPEN=1 opens it in the browser
 	$(BIN)/headcount pull smollm2
@@ -27,6 +27,9 @@ bench: $(BENCH)/.ready  ## cost in multiples of one Hugging Face forward, beside
 
 rankings: $(READY)  ## every scoring method on models with known circuits and on trained ones; writes benchmarks/RANKINGS.md
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/rankings.py $(ARGS)
+
+fuzz: $(READY)  ## 20,000 mutated inputs of every reader, with a new seed each time, which is printed
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/fuzzing.py $(ARGS)
 
 tiny: $(READY)  ## train the bundled models tiny and tiny-sparse again, from nothing: under an hour on two cores
 	$(BIN)/python recipes/tiny.py

@@ -1,5 +1,6 @@
 """Fixtures that several files share. They import late: the settings below are read when a library is first imported."""
 
+import gc
 import json
 import os
 import shutil
@@ -25,6 +26,12 @@ PLANTED = Path(__file__).parent / "golden" / "planted"
 def pytest_collection_modifyitems(items):
     """Real weights first, by one worker, while the other does the rest and then steals from it."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_collection_finish():
+    """What is imported by now stays to the end: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -68,6 +75,14 @@ def shared_cache(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.getbasetemp() / "shared-cache"
     monkeypatch.setenv("HEADCOUNT_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture
+def no_figures(monkeypatch):
+    """For tests that look at what a study computes: its figures are drawn but not saved, which takes most of the time.
+    Each kind of study has a test that looks at those."""
+    for kind in ("kept", "head_roles", "masked_heads"):
+        monkeypatch.setattr(f"headcount.studies.{kind}.outputs.save_figure", lambda figure, folder, name="": None)
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """A tiny random model of every family that we support, large enough in its weights for heads to matter."""
 
+import copy
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from transformers import (
@@ -18,6 +20,7 @@ from transformers import (
     OPTConfig,
     Phi3Config,
     PretrainedConfig,
+    PreTrainedModel,
     Qwen2Config,
     Qwen3Config,
 )
@@ -65,14 +68,22 @@ FAMILIES = tuple(CONFIGS)
 
 
 def tiny(family: str, dtype: torch.dtype = torch.float32) -> hc.Model:
-    """The same random weights on every call."""
+    """The same random weights on every call, in a module of the caller's own."""
+    hf, generator_state = _drawn(family, dtype)
+    torch.set_rng_state(generator_state)
+    return hc.load(copy.deepcopy(hf), name=family)
+
+
+@cache
+def _drawn(family: str, dtype: torch.dtype) -> tuple[PreTrainedModel, torch.Tensor]:
+    """Initialised once, which takes longer than many tests; and where that leaves torch's random numbers."""
     torch.manual_seed(0)
     hf = AutoModelForCausalLM.from_config(CONFIGS[family](), dtype=dtype)
     with torch.no_grad():
         for parameter in hf.parameters():
             # Norm gains and biases move too, so that no test passes because they are all one or zero.
             parameter.add_(torch.randn_like(parameter) * (0.15 if parameter.dim() > 1 else 0.1))
-    return hc.load(hf, name=family)
+    return hf, torch.get_rng_state()
 
 
 def six_heads(seed: int) -> hc.Model:

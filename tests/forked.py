@@ -1,30 +1,29 @@
 """headcount in a process of its own, forked from the tests' so that torch need not be imported again; it can be killed
 like any other."""
 
+import importlib
 import multiprocessing
 import os
 import resource
 import sys
-from importlib import import_module
+import tempfile
+from pathlib import Path
 
+FORKED = multiprocessing.get_context("fork")
 WARM = (
     "torch", "transformers", "transformers.models.llama.modeling_llama", "peft", "accelerate", "headcount.cli",
     "headcount.tasks.ioi", "headcount.rank.score", "headcount.sparse.run", "headcount.studies.runner",
     "headcount.studies.report", "headcount.studies.kept.steps", "headcount.studies.kept.outputs",
+    *(f"matplotlib.backends.backend_{name}" for name in ("agg", "pdf", "svg")),
 )  # fmt: skip
 
 
 def start(*arguments, cache, said=os.devnull, errors=None, limits=None, first=None):
     """Begin `headcount …` with a cache folder of its own; what it says goes to a file, or to two. `first` is called in
     the process before all else. Gives the process."""
-    for name in WARM:  # so that the child finds them there
-        import_module(name)
-
-    words = ["headcount", *map(str, arguments)]
-    told = str(said), str(errors or said)
-    process = multiprocessing.get_context("fork").Process(
-        target=_main, args=(words, str(cache), told, limits or {}, first)
-    )
+    _warm_up()
+    words, told = ["headcount", *map(str, arguments)], (said, errors or said)
+    process = FORKED.Process(target=_main, args=(words, {"HEADCOUNT_CACHE": str(cache)}, told, limits or {}, first))
     process.start()
     return process
 
@@ -35,17 +34,31 @@ def ended(process):
     return process.exitcode
 
 
-def _main(words, cache, told, limits, first):
-    os.environ["HEADCOUNT_CACHE"] = cache
-    for number, place in enumerate(told, start=1):
-        with open(place, "a") as file:
-            os.dup2(file.fileno(), number)
+def run(code, *arguments, sites, folder, settings):
+    """Run code as a new Python would that finds packages in `sites` too: headcount is imported anew. Gives what it
+    prints."""
+    _warm_up()
+    with tempfile.TemporaryDirectory() as scratch:
+        told = out, err = Path(scratch, "out"), Path(scratch, "err")
+        words = ["-c", *map(str, arguments)]
+        process = FORKED.Process(target=_afresh, args=(code, words, list(map(str, sites)), folder, settings, told))
+        process.start()
+        assert ended(process) == 0, err.read_text()
+        return out.read_text()
+
+
+def _warm_up():
+    """So that the child finds them there."""
+    for name in WARM:
+        importlib.import_module(name)
+
+
+def _main(words, settings, told, limits, first):
+    _settle(words, settings, told)
     for limit, ends in limits.items():
         resource.setrlimit(limit, ends)
     if first is not None:
         first()
-    sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
-    sys.argv = words
     from headcount.cli import main
 
     try:
@@ -53,3 +66,27 @@ def _main(words, cache, told, limits, first):
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+
+
+def _afresh(code, words, sites, folder, settings, told):
+    _settle(words, settings, told)
+    os.chdir(folder)
+    sys.path[:0] = sites
+    for name in [name for name in sys.modules if name.partition(".")[0] == "headcount"]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+    try:
+        exec(code, {"__name__": "__main__"})
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+def _settle(words, settings, told):
+    """What the child is told, and where what it says goes."""
+    os.environ.update(settings)
+    for number, place in enumerate(told, start=1):
+        with open(place, "a") as file:
+            os.dup2(file.fileno(), number)
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
+    sys.argv = words

@@ -1,7 +1,7 @@
 """Make a COMET checkpoint of a few kilobytes, and what COMET itself says of some items in Python.
 
-Run by the Python of COMET's own environment: make_tiny_comet.py FOLDER < items.json. The items are dicts of src, mt
-and ref; their scores are printed as the last line.
+Run by the Python of COMET's own environment: make_tiny_comet.py FOLDER < items.json. When the checkpoint is there it
+says "made", and waits for the items: dicts of src, mt and ref, whose scores are printed as the last line.
 """
 
 import json
@@ -62,10 +62,11 @@ def make_checkpoint(folder):
 
 def main():
     folder = Path(sys.argv[1])
-    items = json.load(sys.stdin)
     torch.manual_seed(0)
     make_encoder(folder / "encoder")
     metric = load_from_checkpoint(make_checkpoint(folder)).half()  # as comet-score runs it
+    print("made", flush=True)
+    items = json.load(sys.stdin)
     scores = [metric.predict([item], gpus=0, progress_bar=False).scores[0] for item in items]
     print(json.dumps(scores))
 

@@ -1,5 +1,7 @@
 """One edge changed by hand, with hooks alone: what edge scores and circuits are held against."""
 
+from functools import lru_cache
+
 import numpy as np
 import torch
 
@@ -21,11 +23,17 @@ def metric_with_one_reader_moved(model, pair, reader, shift):
         return float(differentiable_metric(model, pair, reader, shift))
 
 
+@lru_cache(maxsize=2)
+def clean_run(model, pair):
+    """Once for all edges: no test changes a model between two of them."""
+    ids = torch.tensor([pair.clean])
+    return find_wiring(model), run(model, ids)[1], ids
+
+
 def differentiable_metric(model, pair, reader, shift):
     """The same, with a gradient at the shift."""
-    wiring, ids = find_wiring(model), torch.tensor([pair.clean])
+    wiring, trace, ids = clean_run(model, pair)
     name = wiring.graph.readers[reader]
-    _, trace = run(model, ids)
 
     def seen(norm, stream):
         moved = stream.flatten(0, -2) + shift

@@ -1,6 +1,9 @@
 """Short runs of sparse post-training, for the tests of what they do and of what they leave."""
 
+import pytest
+
 import headcount as hc
+from headcount.sparse import outputs
 from headcount.sparse.recipe import Recipe
 
 QUICK = Recipe(
@@ -13,5 +16,9 @@ def changed(**settings):
     return Recipe(**{**dict(QUICK), **settings})
 
 
-def run(folder, text, out, recipe=QUICK, **options):
-    return hc.sparsify(folder, [text], out, recipe, device="cpu", quiet=True, **options)
+def run(folder, text, out, recipe=QUICK, *, plots=False, **options):
+    """Without the plot at each checkpoint, which takes longer than the steps between, unless a test looks at it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not plots:
+            patch.setattr(outputs, "_plot", lambda rows: b"")
+        return hc.sparsify(folder, [text], out, recipe, device="cpu", quiet=True, **options)

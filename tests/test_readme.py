@@ -7,10 +7,11 @@ import pytest
 
 README = Path(__file__).parent.parent / "README.md"
 SMALLER = {
-    "n=200": "n=8",
+    "n=200": "n=4",
     'keep="top")': 'keep="top", points=6, precision=0.2)',
-    'hc.task("syntax", model), hc.QUICK': 'hc.task("syntax", model, n=4), hc.QUICK.changed(updates=1)',
+    'hc.task("syntax", model), hc.QUICK': 'hc.task("syntax", model, n=4), hc.QUICK.changed(updates=1, seeds=1)',
     "hc.questions()": "hc.questions().limited(1)",
+    "asked.questions)": "asked.questions, max_new_tokens=4)",
     "said.tokens[0])": "said.tokens[0], seeds=1, shuffles=1)",
     "hc.sweep(model, task, edges)": "hc.sweep(model, task, edges, points=4, precision=0.2)",
 }

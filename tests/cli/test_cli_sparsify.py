@@ -39,7 +39,7 @@ def test_it_trains_evaluates_and_says_where_the_model_is(headcount, folder, text
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--steps", 0], "steps must be at least 1; this is 0."),
+        (["--steps", 0], "steps must be at least 1 and not above 1,000,000,000; this is 0."),
         (["--form", "soft"], "form cannot be 'soft'. Known: log-prob, logit."),
         (["--text", "nowhere.txt"], "There is no text at nowhere.txt."),
         (["--length", 5000], "tokens at most, and sequences of 5000 are wanted"),
@@ -63,7 +63,7 @@ def test_text_and_out_must_be_given(headcount, folder):
 
 def test_a_real_kill_and_the_same_command_give_what_one_run_gives(folder, text, tmp_path):
     def begin(out):
-        settings = (*SHORT[:3], 12, *SHORT[4:], "--checkpoint-every", "2")
+        settings = (*SHORT[:3], 12, *SHORT[4:], "--checkpoint-every", "4")
         return start("sparsify", folder, "--text", text, "--out", out, *settings, cache=tmp_path / "cache")
 
     whole, parts = tmp_path / "whole", tmp_path / "parts"

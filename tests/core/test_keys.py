@@ -41,9 +41,8 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def run(own_cache, tmp_path, monkeypatch):
-    """The study of a model folder in the cache of the test, without the figures, which take nine tenths of the time."""
-    monkeypatch.setattr("headcount.studies.kept.outputs.save_figure", lambda *given: None)
+def run(own_cache, no_figures, tmp_path):
+    """The study of a model folder in the cache of the test."""
 
     def call(place, loader=hc.load, **arguments):
         return hc.run(

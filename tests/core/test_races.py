@@ -18,6 +18,7 @@ from headcount.core.cache import Store
 from headcount.core.saving import Floats, Saved
 
 RUNNERS, WRITERS, TIMES, SIZE = 4, 4, 25, 2000
+SMALL = ("-n", 8, "--points", 5, "--draws", 4, "--method", "one-pass")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -36,15 +37,14 @@ def files(place):
 def test_processes_that_start_the_same_study_at_once_leave_one_whole_result(folder, own_cache, tmp_path):
     """With nothing in the cache that they share, and into the same folder; against an undisturbed run elsewhere."""
     shared, out = tmp_path / "shared", tmp_path / "out"
-    asked = ("run", "heads-kept", "--model", folder, "--task", "ioi", "-n", 8, "--method", "one-pass", "--out", out)
+    asked = ("run", "heads-kept", "--model", folder, "--task", "ioi", *SMALL, "--out", out)
     said = [tmp_path / f"said-{number}" for number in range(RUNNERS)]
     started = [start(*asked, cache=shared, said=place) for place in said]
     assert [ended(one) for one in started] == [0] * RUNNERS, "\n".join(place.read_text() for place in said)
 
     alone = tmp_path / "alone"
-    hc.run(
-        "heads-kept", models=[folder], tasks=["ioi"], overrides={"n": 8, "method": "one-pass"}, out=alone, quiet=True
-    )
+    small = {"n": 8, "points": 5, "draws": 4, "method": "one-pass"}
+    hc.run("heads-kept", models=[folder], tasks=["ioi"], overrides=small, out=alone, quiet=True)
     assert files(out) == files(alone)
     for name in ("curves.csv", "scores.csv", "study.toml", "figure.svg"):
         assert (out / name).read_bytes() == (alone / name).read_bytes(), name

@@ -77,6 +77,8 @@ def test_measuring_in_batches_equals_one_prompt_at_a_time(family, fill, position
     filler = Filler.prepare(model, fill, examples=made, reference=reference, seed=3)
     values = HeadMeter(model, made, filler, positions=positions, max_tokens=40).measure(keeps)["logit_diff"]
 
+    means = mean_by_hand(model, reference, by_position=fill == "mean") if fill.startswith("mean") else None
+
     @cache
     def fill_of(pair):
         index, length = made.index(pair), len(pair.clean)
@@ -85,7 +87,6 @@ def test_measuring_in_batches_equals_one_prompt_at_a_time(family, fill, position
         elif fill == "scale(0.3)":
             source = lambda layer, z: 0.3 * z
         elif fill in ("mean", "mean-global"):
-            means = mean_by_hand(model, reference, by_position=fill == "mean")
             source = lambda layer, z: means[layer][:length] if fill == "mean" else means[layer]
         else:
             ids = torch.tensor([pair.corrupt])

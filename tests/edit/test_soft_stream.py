@@ -53,10 +53,10 @@ def test_gradients_of_masks_equal_finite_differences(family, absent):
     largest = float(masks.grad.abs().max())
     edges = (masks[1] > 0).nonzero()
     for writer, reader in edges[torch.randperm(len(edges), generator=torch.Generator().manual_seed(1))][:3].tolist():
-        slopes = [_slope(meter, masks, (1, writer, reader), h) for h in (1e-2, 1e-3)]
+        slopes = (_slope(meter, masks[1:], (0, writer, reader), h) for h in (1e-2, 1e-3))
         found = float(masks.grad[1, writer, reader])
-        # Norms in float32 blur small steps, so the better of two counts.
-        assert min(abs(slope - found) for slope in slopes) < 1e-3 * largest
+        # Norms in float32 blur small steps, so one of two has to fit.
+        assert any(abs(slope - found) < 1e-3 * largest for slope in slopes)
 
 
 def _slope(meter, masks, place, h):
@@ -64,7 +64,8 @@ def _slope(meter, masks, place, h):
     for step in (h, -h):
         moved = masks.detach().clone()
         moved[place] += step
-        ends.append(float(graded(meter, moved).sum()))
+        with torch.no_grad(), meter.model.frozen():
+            ends.append(float(meter.graded(moved, "logit_diff").sum()))
     return (ends[0] - ends[1]) / (2 * h)
 
 

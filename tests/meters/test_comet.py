@@ -1,12 +1,9 @@
 """COMET as another program: which one is called, what it is given, and a sentence for all that can go wrong.
 
-The fast tests call a script that writes what comet-score would; the slow one sets up the real COMET.
+These tests call a script that writes what comet-score would; `test_real_comet.py` sets up the real COMET.
 """
 
 import json
-import math
-import random
-import shutil
 import subprocess
 import sys
 from importlib.metadata import version
@@ -14,12 +11,9 @@ from pathlib import Path
 
 import pytest
 
-import headcount as hc
 from headcount import HeadcountError
 from headcount.meters import comet
-from planted_copying import records, save_planted
 
-HERE = Path(__file__).parent.parent
 SCRIPT = """#!{python}
 import argparse, json, sys
 parser = argparse.ArgumentParser()
@@ -250,6 +244,17 @@ def test_an_environment_that_pip_cannot_fill_is_not_kept(own_cache, monkeypatch)
     monkeypatch.setattr(comet, "REQUIREMENTS", ("no-such-package-at-all==1.0",))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
+    call = comet._call
+
+    def without_installing_pip(command, folder=None):
+        """Which takes longer than all else; the pip of this environment fills the other one as well."""
+        if "venv" in command:
+            return call([*command, "--without-pip"])
+        if "pip" in command:
+            return call([sys.executable, "-m", "pip", "--python", command[0], *command[3:]])
+        return call(command, folder)
+
+    monkeypatch.setattr(comet, "_call", without_installing_pip)
     notes = []
     with pytest.raises(HeadcountError, match="pip failed: .*no-such-package-at-all.*Nothing was kept"):
         comet.setup_comet(note=notes.append)
@@ -276,66 +281,3 @@ def test_an_environment_is_made_once_and_again_when_other_packages_are_wanted(ow
     monkeypatch.setattr(comet, "REQUIREMENTS", ("unbabel-comet==9",))
     comet.setup_comet(note=lambda words: None)
     assert len(calls) == 8
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The real COMET, with a model of a few kilobytes
-
-
-@pytest.fixture
-def real(own_cache):
-    """The environment that `make test` has set up beside the tests' own; else one is made, which takes minutes."""
-    made = Path(sys.prefix) / "cache" / "comet"
-    if made.is_dir():
-        own_cache.mkdir()
-        (own_cache / "comet").symlink_to(made)
-    yield comet.setup_comet(note=lambda words: None)
-    shutil.rmtree(own_cache)  # more than a gigabyte where it was made here
-
-
-def a_study(tmp_path, model):
-    """masked-heads finds the command by itself. Gives what it asks COMET for one set of heads, and what it was told."""
-    file = tmp_path / "parts.json"
-    file.write_text(json.dumps(records()))
-    few = {"n": 60, "seeds": 1, "shuffles": 1, "epochs": 60, "ks": [2], "draws": 2, "new_tokens": 3, "alphas": []}
-    result = hc.run(
-        "masked-heads", models=[save_planted(tmp_path / "planted")], tasks=["retrieval"], out=tmp_path / "out",
-        overrides={**few, "questions": str(file), "comet_model": model}, quiet=True,
-    )  # fmt: skip
-    assert result.summary["similarity"] == "comet"
-    cell, top = result.cells[0], result.curves[0]
-    rights = [question.answer for question in cell.asked]
-    return (rights, list(cell.masked["absolute"].texts[0][0]), list(cell.whole)), top.values["comet"][0, 0].tolist()
-
-
-@pytest.mark.slow
-def test_the_real_comet_gives_every_item_the_score_that_it_has_in_python(real, tmp_path, monkeypatch):
-    assert comet.find_comet() == real == comet.setup_comet()
-
-    chance = random.Random(0)
-    words = "the dog sleeps under a tree and dreams of bones".split()
-    texts = [" ".join(chance.choices(words, k=chance.randint(1, 14))) for _ in range(36)]
-    sources, answers, references = (texts[i::3] for i in range(3))
-    answers[3], answers[-1], sources[5], answers[7] = "", "", "", "one\nline, and\r\nanother"
-    items = [
-        {"src": source, "mt": " ".join(answer.split()), "ref": reference}
-        for source, answer, reference in zip(sources, answers, references, strict=True)
-    ]
-    script = [real.with_name("python"), HERE / "make_tiny_comet.py", tmp_path / "tiny"]
-    made = subprocess.run(script, input=json.dumps(items), capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert made.returncode == 0, made.stderr
-    expected = json.loads(made.stdout.splitlines()[-1])
-    assert max(expected) - min(expected) > 0.1, "scores that differ, or their order would not show"
-
-    asked, told = a_study(tmp_path, str(tmp_path / "tiny"))
-    items = [own * 2 + theirs for own, theirs in zip((sources, answers, references), asked, strict=True)]
-    scores = comet.comet_scores(*items, command=real, model=str(tmp_path / "tiny"), batch=5)
-    assert all(map(math.isfinite, scores))
-    assert scores[:12] == scores[12:24]
-    assert scores[:12] == pytest.approx(expected, abs=0.002)  # half precision, as comet-score computes
-    assert told == pytest.approx(scores[24:], abs=0.002)
-
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
-    with pytest.raises(HeadcountError, match="gave no scores with Unbabel/wmt22-comet-da: LocalEntryNotFoundError: "):
-        comet.comet_scores(["a"], ["b"], ["c"], command=real)

@@ -1,4 +1,4 @@
-"""A model without norms: identities in their place, as compiled programs have them."""
+"""A model without norms: identities in their place, as compiled programs have them; and norms that a user changed."""
 
 import numpy as np
 import pytest
@@ -65,3 +65,39 @@ def test_direct_attributions_and_everything_else_add_up_to_the_logit_difference(
     rest = float((trace.final_stream[0][0, -1] - written[:, -1].sum(0)) @ direction)
     logits = model.logits(torch.tensor([pair.clean]))[0, -1]
     assert shares.sum() + rest == pytest.approx(float(logits[pair.answers[0]] - logits[pair.wrongs[0]]))
+
+
+class TestNormsOfTheUsers:
+    """Changed on one module alone, which `forward` of its class knows nothing of."""
+
+    def changed(self, forward):
+        model = tiny("gpt2", torch.float64)
+        norm = model.hf.transformer.h[1].ln_2
+        own = norm.forward
+        norm.forward = lambda x: forward(own(x))
+        return model
+
+    def test_one_that_is_still_a_norm_is_honoured_by_circuits_and_patching_as_by_eap(self):
+        patched, trained = self.changed(lambda normed: 1.7 * normed + 0.1), tiny("gpt2", torch.float64)
+        norm = trained.hf.transformer.h[1].ln_2
+        with torch.no_grad():
+            norm.weight.mul_(1.7)
+            norm.bias.mul_(1.7).add_(0.1)
+        assert [verdict.name for verdict in hc.check(patched) if not verdict.passed] == []
+        for method in ("edge-patching", "eap"):
+            found, wanted = (hc.score(model, TASK, method).values for model in (patched, trained))
+            np.testing.assert_allclose(found, wanted, atol=1e-9)
+
+    @pytest.mark.parametrize("method", ["edge-patching", "eap"])
+    def test_one_that_is_none_any_more_is_refused(self, method):
+        with pytest.raises(hc.HeadcountError, match="norms that are LayerNorm or RMSNorm, and a LayerNorm of this"):
+            hc.score(self.changed(torch.tanh), TASK, method)
+
+    def test_a_hook_on_a_norm_or_a_projection_that_changes_it_is_refused(self):
+        model = tiny("llama-gqa", torch.float64)
+        layer = model.hf.model.layers[1]
+        for module in (layer.input_layernorm, layer.self_attn.v_proj):
+            hook = module.register_forward_hook(lambda module, args, output: 2 * output)
+            with hook, pytest.raises(hc.HeadcountError, match="Heads work"):
+                find_wiring(model)
+        assert find_wiring(model).graph.n_layers == 3

@@ -101,13 +101,13 @@ def test_the_gradient_of_the_gates_equals_finite_differences(family, fill):
     with model.frozen():
         fitter._group_losses(theta, part).sum().backward()
     for place in ((0, 0, 0), (0, 2, 3), (1, 1, 2)):
-        slopes = [slope(lambda moved: fitter._group_losses(moved, part).sum(), theta, place, h) for h in STEPS]
+        slopes = (slope(lambda moved: fitter._group_losses(moved, part).sum(), theta, place, h) for h in STEPS)
         found = float(theta.grad[place])
         assert abs(found) > 1e-5
-        assert min(abs(wanted - found) for wanted in slopes) < 5e-3 * abs(found)
+        assert any(abs(wanted - found) < 5e-3 * abs(found) for wanted in slopes)
 
 
-STEPS = (0.1, 0.01, 1e-3, 1e-4)
+STEPS = (0.01, 0.1, 1e-3, 1e-4)
 """Wide ones for families that compute norms in float32 whatever the model's type, narrow ones where ReLU or clipping
 bends the loss; one of them must fit."""
 

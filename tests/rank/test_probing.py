@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 
 import headcount as hc
 from families import prompts, tiny
@@ -156,8 +157,12 @@ def test_a_probe_by_head_scores_a_function_it_knows_and_not_one_it_does_not():
     labels = np.arange(300) % 3
     values = torch.randn(300, 1, 2, 4, generator=rng)
     values[:, 0, 0, 1] += torch.from_numpy(labels == 1) * 3.0
-    scores = areas(fit_by_head(values[:150], labels[:150], values[150:]), labels[150:])
+    told = fit_by_head(values[:150], labels[:150], values[150:])
+    scores = areas(told, labels[150:])
     assert scores[1, 0, 0] > 0.45
+    for function, layer, head in np.ndindex(scores.shape):
+        wanted = roc_auc_score(labels[150:] == function, told[:, layer, head, function]) - 0.5
+        assert scores[function, layer, head] == pytest.approx(wanted, abs=1e-12)
     assert abs(scores[1, 0, 1]) < 0.15
     assert abs(scores[0, 0, 0] - scores[2, 0, 0]) < 0.2
 

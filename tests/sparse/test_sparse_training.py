@@ -106,7 +106,7 @@ class TestText:
             ("empty.txt", " \n", "There is no text in .*empty.txt"),
             ("short.txt", "We saw Mary", "two sequences of 16 are the least"),
             ("bad.jsonl", '{"words": 1}\n', 'Line 1 of .* must be a JSON object with a field "text"'),
-            ("latin.txt", b"\xff\xfe\xff", "could not be read as UTF-8"),
+            ("latin.txt", b"\xff\xfe\xff", "must be UTF-8 text, but byte 0 is none"),
         ],
     )
     def test_text_that_cannot_be_used_is_refused(self, folder, tmp_path, name, content, message):
@@ -191,6 +191,12 @@ class TestLoop:
         same = {path.name: path.read_bytes() for path in whole.iterdir()}
         assert {path.name: path.read_bytes() for path in parts.iterdir()} == same
 
+    def test_room_for_checkpoints_is_looked_at_before_the_first_step(self, folder, text, tmp_path, monkeypatch):
+        monkeypatch.setattr(training, "_step", lambda *args: 1 / 0)
+        monkeypatch.setattr("headcount.sparse.run.CHECKPOINTS", 2**40)
+        with pytest.raises(hc.HeadcountError, match="MB left, and this may need"):
+            run(folder, text, tmp_path)
+
     def test_another_run_does_not_go_on_from_this_ones_checkpoint(self, folder, text, tmp_path, monkeypatch):
         monkeypatch.setattr(training, "schedule", lambda step, recipe: 1.0 if step < 3 else 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -217,12 +223,14 @@ class TestLoop:
         again = run(folder, text, tmp_path)  # from the last good one
         assert math.isfinite(again.loss)
 
-    def test_where_there_is_no_checkpoint_yet_none_is_promised(self, folder, text, tmp_path):
+    def test_where_there_is_no_checkpoint_yet_none_is_promised(self, folder, text, tmp_path, monkeypatch):
+        monkeypatch.setattr(training, "schedule", lambda step, recipe: 1e33)
         with pytest.raises(hc.HeadcountError, match="is not finite. There is no checkpoint yet"):
-            run(folder, text, tmp_path, changed(lora=None, lr=1e30, checkpoint_every=100))
+            run(folder, text, tmp_path, changed(lora=None, checkpoint_every=100))
 
     def test_edges_are_shut_and_the_log_says_so(self, folder, text, tmp_path):
-        found = run(folder, text, tmp_path, changed(steps=30, start=-3.0, lora=None, checkpoint_every=10))
+        recipe = changed(steps=30, start=-3.0, lora=None, checkpoint_every=10)
+        found = run(folder, text, tmp_path, recipe, plots=True)
         lines = (tmp_path / "training.csv").read_text().splitlines()
         names = lines[0].split(",")
         share = [float(line.split(",")[names.index("open_share")]) for line in lines[1:]]
@@ -247,7 +255,7 @@ class TestLoop:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"steps": 0}, "steps must be at least 1; this is 0"),
+        ({"steps": 0}, "steps must be at least 1 and not above 1,000,000,000; this is 0"),
         ({"kl": 1.5}, "kl must be at least 0 and not above 1; this is 1.5"),
         ({"form": "soft"}, "form cannot be 'soft'. Known: log-prob, logit"),
         ({"held_out": 0.0}, "held_out must be above 0 and below 1; this is 0.0"),

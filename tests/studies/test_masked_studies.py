@@ -62,6 +62,7 @@ def test_the_folder_holds_curves_answers_heads_and_figures(model_folder, file, s
     assert len(answers) == tests * (1 + 2 * (1 + 3 + 3))
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_it_finds_the_heads_that_copy_and_says_what_masking_them_does(model_folder, file, shared_cache, tmp_path):
     result = run_masked(model_folder, file, tmp_path)
     cell = result.summary["cells"][0]
@@ -91,6 +92,7 @@ def test_everything_is_found_again_and_its_toml_runs(model_folder, file, own_cac
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "first" / name).read_bytes()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_heads_can_be_ranked_by_copying_and_numbered_by_the_elbow(model_folder, file, shared_cache, tmp_path):
     result = run_masked(model_folder, file, tmp_path, ["retrieval"], method="copy", ks="elbow")
     cell = result.summary["cells"][0]
@@ -99,6 +101,7 @@ def test_heads_can_be_ranked_by_copying_and_numbered_by_the_elbow(model_folder, 
     assert cell["curves"]["absolute"]["accepted"] == [0]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_entries_that_are_skipped_are_counted_in_the_result(model_folder, shared_cache, tmp_path):
     odd = records()
     odd[0]["generated"][0]["cognitive_skill"] = "Induction"
@@ -122,6 +125,7 @@ def test_a_metric_that_cannot_be_computed_is_named_and_the_figure_shows_another(
     assert any(note.startswith("similarity is missing:") for note in result.summary["notes"])
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_comet_is_asked_once_for_all_answers(model_folder, file, shared_cache, tmp_path, monkeypatch):
     from headcount.studies.masked_heads import comet as masked_comet
 
@@ -164,6 +168,7 @@ def test_a_comet_that_hangs_is_ended_and_holds_nothing_back(model_folder, file, 
     assert any("must be a number of seconds" in note for note in again.summary["notes"])
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_without_comet_the_reason_is_said(model_folder, file, shared_cache, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("HEADCOUNT_COMET", raising=False)

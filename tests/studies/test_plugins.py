@@ -3,7 +3,6 @@ And `register_…`, by which a program adds the same without a package, takes al
 
 import inspect
 import json
-import os
 import subprocess
 import sys
 from dataclasses import MISSING, fields
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import forked
 import headcount as hc
 from headcount.models.families import FAMILIES
 from headcount.rank.method import METHODS
@@ -71,16 +71,10 @@ print(json.dumps(done))
 def python(tmp_path_factory):
     """Run code in a process that sees installed packages; all such processes share one cache and one working folder."""
     home = tmp_path_factory.mktemp("home")
+    own = {"HEADCOUNT_CACHE": str(home / "cache"), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 
     def run(sites, code, *arguments):
-        own = {"HEADCOUNT_CACHE": str(home / "cache"), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-        path = os.pathsep.join(filter(None, [*map(str, sites), os.environ.get("PYTHONPATH")]))
-        done = subprocess.run(
-            [sys.executable, "-c", code, *map(str, arguments)],
-            env={**os.environ, **own, "PYTHONPATH": path}, cwd=home, capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return forked.run(code, *arguments, sites=sites, folder=home, settings=own)
 
     return run
 

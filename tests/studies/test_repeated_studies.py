@@ -45,6 +45,7 @@ def test_examples_that_no_seed_changes_are_not_repeated(folder, tmp_path):
     assert planned(folder, str(path), repeats=3) == planned(folder, str(path))
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_summary_speaks_of_the_first_repeat_and_of_all(folder, shared_cache, tmp_path):
     result = hc.run(
         "heads-kept", models=[folder], tasks=["ioi"], out=tmp_path, overrides={**SMALL, "repeats": 3}, quiet=True

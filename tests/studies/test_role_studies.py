@@ -28,6 +28,7 @@ def test_head_roles_leaves_curves_roles_and_a_figure(folder, shared_cache, tmp_p
     assert [curve.order for curve in result.curves[:4]] == ["facilitation", "irrelevance", "interference", "chance"]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_head_roles_says_what_it_found(folder, shared_cache, tmp_path):
     cell = run_roles(folder, tmp_path, tasks=["syntax"]).summary["cells"][0]
     assert (cell["task"], cell["heads"], cell["seeds"], cell["test_examples"]) == ("syntax", 12, 2, 6)
@@ -45,6 +46,7 @@ def test_head_roles_is_found_again_and_its_toml_runs(folder, own_cache, tmp_path
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "first" / name).read_bytes()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_fit_that_was_killed_in_the_middle_goes_on_in_the_next_run(folder, own_cache, tmp_path, monkeypatch):
     from headcount.core.progress import Bar
     from headcount.rank import descent
@@ -78,6 +80,7 @@ def test_any_number_of_models_are_columns(folder, own_cache, tmp_path):
     assert result.computed == 6, "the same weights are fitted once, whatever they are called"
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_roles_of_pairs(folder, shared_cache, tmp_path):
     result = run_roles(folder, tmp_path, tasks=["ioi"])
     assert result.curves[0].metric == "log_prob_change"

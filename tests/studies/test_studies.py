@@ -92,6 +92,7 @@ def test_two_models_get_ratios_with_their_direction(folder, own_cache, tmp_path)
         assert ratio["ratio"] >= 1
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_changed_weights_are_not_mistaken_for_a_finished_job(folder, own_cache, tmp_path):
     import torch
 
@@ -107,6 +108,7 @@ def test_changed_weights_are_not_mistaken_for_a_finished_job(folder, own_cache, 
     assert (first.computed, second.computed) == (10, 10)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_damaged_result_is_computed_anew(folder, own_cache, tmp_path):
     run(folder, tmp_path / "first")
     for job in (own_cache / "steps").iterdir():
@@ -119,7 +121,8 @@ def test_a_killed_run_goes_on_and_ends_in_the_same_bytes(folder, tmp_path):
     """kill -9 as soon as some jobs are finished, then the same command again, against an undisturbed run."""
 
     def begin(place):
-        names = ["--model", folder, "--task", "ioi", "--task", "ioi-long", "-n", "24", "--method", "one-pass"]
+        names = ["--model", folder, "--task", "ioi", "--task", "ioi-long", "-n", "24"]
+        names += ["--points", "8", "--draws", "6", "--method", "one-pass"]
         return start("run", "heads-kept", *names, "--out", place / "out", cache=place)
 
     broken, whole = tmp_path / "broken", tmp_path / "whole"
@@ -305,6 +308,7 @@ def test_a_study_of_edges_leaves_scores_and_circuits(folder, own_cache, tmp_path
     assert (tmp_path / "again" / "curves.csv").read_bytes() == (tmp_path / "out" / "curves.csv").read_bytes()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_edges_by_query_head_and_with_another_fill(folder, own_cache, tmp_path):
     wide = hc.run(
         "edges-kept", models=[folder], tasks=["ioi"], out=tmp_path / "wide", quiet=True,

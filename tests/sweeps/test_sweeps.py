@@ -123,8 +123,8 @@ def test_grids():
         ({"keep": "top", "metric": "bleu"}, "no metric 'bleu'"),
         ({"keep": "top", "positions": "some"}, "no positions 'some'"),
         ({"keep": "chance", "draws": 0}, "at least 1 draw"),
-        ({"keep": "top", "points": 1}, "at least 2 points"),
-        ({"keep": "chance", "seed": -1}, "from 0 on; this is -1"),
+        ({"keep": "top", "points": 1}, "from 2 to 10,000 points"),
+        ({"keep": "chance", "seed": -1}, "from 0 to 2147483647; this is -1"),
         ({"keep": "top", "precision": 1}, "from 0 to below 1"),
     ],
 )

@@ -189,3 +189,40 @@ class TestErrors:
     def test_no_record_of_a_side_has_an_answer(self, task_file):
         with pytest.raises(HeadcountError, match="at least one train and one test item, but it gives 0 and 6"):
             read(task_file(doc_to_target="{{0 if n == 3 else 99}}"))
+
+
+class TestCode:
+    """A task file may name Python code, which is not run without the user's word."""
+
+    @pytest.fixture
+    def hostile(self, task_file, tmp_path):
+        (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\ndef shorten(doc):\n    return 'x'\n")
+        (tmp_path / "base.yaml").write_text("doc_to_text: !function own.shorten\n")
+        return task_file()
+
+    def test_it_is_named_and_not_run(self, hostile, tmp_path, monkeypatch):
+        plain = hostile.read_text()
+        for text in (plain[:-1] + ', "doc_to_text": !function own.shorten}', plain[:-1] + ', "include": "base.yaml"}'):
+            hostile.write_text(text)
+            with pytest.raises(HeadcountError, match=r"would be run \('!function own.shorten'\)\. .*--allow-code"):
+                read(hostile)
+            assert not (tmp_path / "ran").exists()
+        monkeypatch.setenv("HEADCOUNT_ALLOW_CODE", "1")
+        _, test = read(hostile)
+        assert (tmp_path / "ran").exists()
+        assert len(test) == 6
+
+    def test_a_group_is_looked_through(self, hostile, tmp_path):
+        hostile.write_text(hostile.read_text()[:-1] + ', "include": "base.yaml"}')
+        (tmp_path / "both.yaml").write_text("group: both\ntask:\n  - colours\n")
+        with pytest.raises(HeadcountError, match="--allow-code"):
+            read(tmp_path / "both.yaml")
+
+    def test_a_metric_that_would_be_fetched_and_run_is_refused(self, task_file):
+        with pytest.raises(HeadcountError, match=r"would be run \('metric: ./mine.py'\)"):
+            read(task_file(metric_list=[{"metric": "./mine.py"}]))
+
+    def test_templates_reach_nothing_but_their_record(self, task_file, tmp_path):
+        hostile = "{{ ''.__class__.__mro__[1].__subclasses__() }}"
+        with pytest.raises(HeadcountError, match="unsafe|SecurityError"):
+            read(task_file(doc_to_text=hostile))

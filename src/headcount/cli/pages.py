@@ -38,7 +38,7 @@ def view(
 
     if write:
         page, count = write_index(folder)
-        print(f"{count} {'result' if count == 1 else 'results'}, to be opened in a browser: {page}")
+        print(f"{_results(count)}, to be opened in a browser: {page}")
         return
     from ..studies.viewing import serve_index
     from ..view import server  # says what is missing
@@ -46,7 +46,7 @@ def view(
     found, address = index_of(folder), server.Address.bound(port)
 
     def ready() -> None:
-        print(f"{len(found.results)} results: {address.url}", flush=True)
+        print(f"{_results(len(found.results))}: {address.url}", flush=True)
         print("Only this machine can open it, and only with this address. Ctrl-C ends it.", flush=True)
         if open_page:
             open_in_browser(address.url)
@@ -56,3 +56,7 @@ def view(
     except KeyboardInterrupt:
         print("headcount: stopped.", file=sys.stderr)
         raise typer.Exit(130) from None
+
+
+def _results(count: int) -> str:
+    return "1 result" if count == 1 else f"{count} results"

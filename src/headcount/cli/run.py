@@ -61,6 +61,7 @@ def _command(kind: StudyKind) -> Command:
         open_page: Annotated[bool, typer.Option("--open", help="Open the report in the browser at the end.")] = False,
         plan: Annotated[bool, typer.Option("--plan", help=PLAN_HELP)] = False,
         no_cache: Annotated[bool, typer.Option("--no-cache", help="Compute every step anew, and keep none.")] = False,
+        long: Annotated[bool, typer.Option("--long", help="It may take more than a week.")] = False,
         code: AllowCode = False,
         study: Annotated[str | None, typer.Option(hidden=True)] = None,
         **values: Any,
@@ -78,7 +79,7 @@ def _command(kind: StudyKind) -> Command:
         try:
             from ..studies.runner import run as run_study
 
-            result = run_study(name, out=out, cache=not no_cache, memory=allowed, **asked)
+            result = run_study(name, out=out, cache=not no_cache, memory=allowed, long=long, **asked)
         except KeyboardInterrupt:
             print("headcount: stopped. Finished steps are kept; the same command goes on from here.", file=sys.stderr)
             raise typer.Exit(130) from None

@@ -11,8 +11,9 @@ LISTED_LETTERS = 130
 """Of all known words that a message lists."""
 LONG_PATH, PATH_END = re.compile(r"/\S{60,}"), 45
 """Of paths, what is told of them where a message is too long."""
-MOST_SEED = 2**32 - 1
-"""What every library that draws takes as a seed."""
+MOST_DRAWS = 10_000
+MOST_SEED = 2**31 - 1
+"""Every library that draws takes twice as much, so that repeats can count on from it."""
 
 
 class HeadcountError(Exception):
@@ -63,8 +64,8 @@ def require_seed(seed: int) -> None:
 
 
 def require_draws(draws: int) -> None:
-    if draws < 1:
-        raise HeadcountError(f"A chance order needs at least 1 draw; draws is {draws}.")
+    if not 1 <= draws <= MOST_DRAWS:
+        raise HeadcountError(f"A chance order needs at least 1 draw, {MOST_DRAWS:,} at most; draws is {quoted(draws)}.")
 
 
 def in_short(error: BaseException, most: int = 160) -> str:

@@ -4,17 +4,24 @@ from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
 from typing import Annotated, Literal, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from .errors import HeadcountError, did_you_mean
+from .errors import MOST_SEED, HeadcountError, did_you_mean
 from .plain import quoted
 from .provenance import Facts
 
 T = TypeVar("T")
 Listed = Annotated[tuple[T, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
 """A list of a TOML."""
+Count = Annotated[int, Field(ge=1, le=10**6)]
+"""Of what is only counted. How long it takes is looked at when the plan is made (`meters/speed.py`)."""
+Few = Annotated[int, Field(ge=1, le=10_000)]
+"""Of what takes memory or time before a plan is made, or that no plan knows."""
+Rate = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
+"""A learning rate."""
+Seed = Annotated[int, Field(ge=0, le=MOST_SEED)]
 BOUNDS = {"gt": "above {}", "ge": "at least {}", "lt": "below {}", "le": "not above {}"}
 
 
@@ -100,7 +107,9 @@ def _range(field: FieldInfo | None, error: ErrorDetails) -> str:
     rules: list[object] = [*(field.metadata if field else ())]
     found = {name: getattr(rule, name) for rule in rules for name in BOUNDS if getattr(rule, name, None) is not None}
     found = found or {name: bound for name, bound in error.get("ctx", {}).items() if name in BOUNDS}
-    return " and ".join(BOUNDS[name].format(f"{bound:g}") for name, bound in found.items())
+    return " and ".join(
+        BOUNDS[name].format(f"{bound:,}" if isinstance(bound, int) else f"{bound:g}") for name, bound in found.items()
+    )
 
 
 def check(rule: Callable[[T], bool], words: str) -> Callable[[T], T]:

@@ -58,16 +58,21 @@ RULES: dict[BackwardRule, _Rules] = {
 }
 
 
+def no_edges(model: Model) -> HeadcountError:
+    """What to say of a family that no rule can be followed in."""
+    return HeadcountError(
+        f"Backward rules must know the MLPs and projections of a model, and the family {model.anatomy.model_type!r}"
+        " is registered without edges. Use 'attribution', or register it with headcount.Family(edges=…)."
+    )
+
+
 @contextmanager
 def backward_rules(model: Model, rule: BackwardRule, readers: Readers = "kv-heads") -> Iterator[None]:
     """Let gradients of activations follow a rule while the block lasts; those of weights are not meant. `readers` are
     those for which the model has been made ready, where it has been."""
     require_known(rule, RULES, "backward rule")
     if not has_edges(model):
-        raise HeadcountError(
-            f"Backward rules must know the MLPs and projections of a model, and the family {model.anatomy.model_type!r}"
-            " is registered without edges. Use 'attribution', or register it with headcount.Family(edges=…)."
-        )
+        raise no_edges(model)
     rules, wiring = RULES[rule], find_wiring(model, readers, readied=True)
     family = FAMILIES[model.anatomy.model_type]
     like, known = cast(Tensor, model.unembedding.weight), {norm.module: norm for norm in wiring.norms()}

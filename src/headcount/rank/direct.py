@@ -29,6 +29,14 @@ from .gradients import by_batch
 from .method import Request
 
 
+def no_final_norm(model: Model) -> HeadcountError:
+    """What to say of a family whose heads are known and nothing else."""
+    return HeadcountError(
+        f"Direct logit attribution must know the final norm of {model.anatomy.model_type!r}, and that family is not"
+        " registered; its heads work with every other method. See headcount.register_family."
+    )
+
+
 def direct(model: Model, pairs: Sequence[Pair], request: Request) -> Tensor:
     reader = DirectReader.of(model)
 
@@ -55,10 +63,7 @@ class DirectReader:
     def of(cls, model: Model) -> "DirectReader":
         anatomy, unembedding = model.anatomy, cast(Tensor, model.unembedding.weight)
         if anatomy.final_norm is None:
-            raise HeadcountError(
-                f"Direct logit attribution must know the final norm of {anatomy.model_type!r}, and that family is not"
-                " registered; its heads work with every other method. See headcount.register_family."
-            )
+            raise no_final_norm(model)
         modules = [*(anatomy.attention_norms or ()), anatomy.final_norm]
         *own, final = [NormParts.probe(norm, like=unembedding) for norm in modules]
         if unembedding.shape[1] != len(final.gain):

@@ -6,11 +6,10 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from ..core.errors import HeadcountError
-from ..core.settings import Listed, Settings, check
+from ..core.settings import Count, Few, Listed, Rate, Settings, check
 from ..core.words import RankingLoss
 
-Count = Annotated[int, Field(ge=1)]
-Above0 = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Above0 = Annotated[float, Field(gt=0, le=10**6, allow_inf_nan=False)]
 TWO = AfterValidator(check(lambda rates: len(rates) == 2, "must be two learning rates, the first and the last"))
 NOT_0 = AfterValidator(check(lambda pull: pull != 0, "must be a number other than 0"))
 
@@ -18,23 +17,23 @@ NOT_0 = AfterValidator(check(lambda pull: pull != 0, "must be a number other tha
 class Fit(Settings):
     """The defaults are those of the paper (Nam et al. 2025, section 6.2)."""
 
-    seeds: Count = 10
+    seeds: Few = 10
     """Fits, each with first gates and minibatches of its own."""
     updates: Count = 500
     """Of each stage, at most."""
     batch: Count = 64
     """Examples in an update, of each seed; all of them where there are fewer."""
-    free_rate: Annotated[Listed[Above0], TWO] = (0.1, 0.01)
+    free_rate: Annotated[Listed[Rate], TWO] = (0.1, 0.01)
     """Learning rate without a pull, at the first update and, falling linearly, at the last."""
-    pulled_rate: Annotated[Listed[Above0], TWO] = (0.5, 0.1)
+    pulled_rate: Annotated[Listed[Rate], TWO] = (0.5, 0.1)
     """Learning rate with a pull."""
-    pull: Annotated[float, Field(allow_inf_nan=False), NOT_0] = 0.1
+    pull: Annotated[float, Field(ge=-(10**6), le=10**6, allow_inf_nan=False), NOT_0] = 0.1
     """λ: its size, as both signs are fitted; with its sign in contrastive gating."""
     clamp: Above0 = 4.0
     """Past which the pull on a gate ends."""
-    patience: Annotated[int, Field(ge=0)] = 50
+    patience: Annotated[int, Field(ge=0, le=10**6)] = 50
     """Updates after which gates are looked at, to stop a seed whose roles no longer move; 0 for never."""
-    loss: float = 1.0
+    loss: Annotated[float, Field(ge=-(10**6), le=10**6)] = 1.0
     """Weight of the task loss; 0 leaves the pull alone."""
 
     def forwards(self, examples: int, stages: int = 3) -> int:
@@ -59,12 +58,12 @@ pull against the noise of the gradient."""
 class Trained(Settings):
     """What learned rankings and pruning share (`training.py`)."""
 
-    seeds: Count = 1
+    seeds: Few = 1
     """Rankings, each with draws of its own, in one batch."""
     updates: Count = 240
     batch: Count = 16
     """Examples in an update; fewer where memory asks for it."""
-    rate: Annotated[Listed[Above0], TWO] = (0.1, 0.02)
+    rate: Annotated[Listed[Rate], TWO] = (0.1, 0.02)
     """Learning rate, at the first update and, falling linearly, at the last."""
     loss: RankingLoss = "distance"
     """What the kept units are trained for: the whole model's metric (`distance`), at least that (`reach`), its whole
@@ -91,7 +90,7 @@ class Pruning(Trained):
     """How edges are pruned (`pruning.py`): the paper's rate and loss, with fewer updates of smaller batches."""
 
     updates: Count = 300
-    rate: Annotated[Listed[Above0], TWO] = (0.8, 0.1)
+    rate: Annotated[Listed[Rate], TWO] = (0.8, 0.1)
     loss: RankingLoss = "kl"
     target: Annotated[float, Field(gt=0, le=1.2)] = 0.98
     """Share of the edges to close; more than 1 presses harder."""

@@ -132,8 +132,8 @@ class Fitter:
     def _refusal(self, stage: Stage, update: int, seed: int, group: int) -> HeadcountError:
         return HeadcountError(
             f"The loss is not a finite number at update {update + 1} of the stage {stage.name!r}, seed"
-            f" {self.request.seed + seed}, in the batch that holds train example {group} (counted from 0). The last"
-            f" good gates are kept in {self.checkpoint.path}; look at that example, or load the model in a wider dtype."
+            f" {self.request.seed + seed}, in the batch with train example {group} (from 0). The last good gates are in"
+            f" {self.checkpoint.path}; look at that example, or take a wider dtype."
         )
 
 

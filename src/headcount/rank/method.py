@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 ScoredUnits = Literal["heads", "edges"]
 RunSide = Literal["clean", "corrupt"]
 Samples = Literal["examples", "seeds"]
+FamilyPart = Literal["", "edges", "final norm"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class Method:
     any_fill: bool = (
         False  # of methods for edges: whether removed edges may carry something else than the counterfactual
     )
+    fills: Sequence[str] = ()  # of methods for heads: the kinds of fill that it knows; any where there are none
+    family: FamilyPart = ""  # what has to be known of a model's family beside its heads
     source: str = field(init=False, default="")
     """A hash of the code behind a method from outside, as it was when it became known; empty for our own."""
 
@@ -106,6 +109,11 @@ class _MeanOf:
         return mean(self.methods, model, examples, request)
 
 
+def _shared(fills: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """What all of some members take; any where none of them says."""
+    return tuple(kind for kind in fills[0] if all(kind in others for others in fills)) if fills else ()
+
+
 def _mean_of(name: str, methods: Sequence[Method]) -> Method:
     """One metric, the one that a member knows alone if there is such a member, and one fill for all."""
     for what, wanted in (("score the same units", "units"), ("know the same metric", "metric")):
@@ -123,6 +131,8 @@ def _mean_of(name: str, methods: Sequence[Method]) -> Method:
         needs_pairs=any(method.needs_pairs for method in methods),
         signed=all(method.signed for method in methods),
         metric=next((method.metric for method in methods if method.metric), ""),
+        fills=_shared([method.fills for method in methods if method.fills]),
+        family=next((method.family for method in methods if method.family), ""),
     )
     # What it depends on is the code of its members.
     object.__setattr__(made, "source", " ".join(method.source for method in methods).strip())
@@ -167,9 +177,11 @@ def register_method(
     fill: str = "",
     samples: Samples = "examples",
     any_fill: bool = False,
+    fills: Sequence[str] = (),
+    family: FamilyPart = "",
 ) -> "Callable[[ScoreFunction], ScoreFunction]":
     """Make a scoring function of your own known by a name; the arguments are the fields of `Method`."""
-    given = units, needs_pairs, signed, side, metric, fill, samples, any_fill
+    given = units, needs_pairs, signed, side, metric, fill, samples, any_fill, fills, family
     return lambda function: METHODS.add(name, Method(name, summary, cost, function, *given)).function()
 
 

@@ -3,20 +3,73 @@
 from collections.abc import Sequence
 
 from ..core.errors import HeadcountError, require_known, require_seed
+from ..core.plain import quoted
 from ..core.progress import progress_bar
 from ..core.provenance import Facts, provenance
 from ..core.words import POSITIONS, Positions, Readers
-from ..edit import Filler
+from ..edit import Filler, check_fill
 from ..edit.edge_fills import check_cut
 from ..meters import TOKENS_A_PASS, Advance
 from ..meters.metrics import require_metric
 from ..models import Model
+from ..models.backward_rules import no_edges
 from ..models.changes import leaves_no_trace
-from ..models.wiring import find_graph
+from ..models.wiring import find_graph, has_edges
 from ..tasks.examples import Example, Task, pairs_only
-from .fit import AnyFit, fit_for
-from .method import METHODS, Request
+from .direct import no_final_norm
+from .fit import AnyFit, Trained, fit_for
+from .method import METHODS, Method, Request
 from .scores import EdgeScores, HeadScores
+
+MOST_STEPS = 10_000
+
+
+def asked_of(
+    model: Model,
+    task: Task,
+    method: str,
+    *,
+    metric: str | None = None,
+    fill: str | None = None,
+    positions: Positions = "all",
+    steps: int = 5,
+    seed: int = 0,
+    fit: AnyFit | None = None,
+) -> tuple[Method, str, str, Sequence[Example]]:
+    """The method, metric, fill and examples that scores are made with; or what does not go together, told before
+    anything runs. The arguments are those of `score`."""
+    chosen = METHODS.named(method)
+    if chosen.metric and metric not in (None, chosen.metric):
+        raise HeadcountError(f"{method} knows the metric {chosen.metric} alone; this is {quoted(metric)}.")
+    metric = chosen.metric or metric or task.metric
+    require_metric(metric, task.train)
+    fill = fill or chosen.fill or ("counterfactual" if task.has_pairs else "zero")
+    require_seed(seed)
+    require_known(positions, POSITIONS, "positions")
+    if not 1 <= steps <= MOST_STEPS:
+        raise HeadcountError(f"An integrated gradient needs from 1 to {MOST_STEPS:,} steps; steps is {quoted(steps)}.")
+    examples: Sequence[Example] = task.split("train")
+    if chosen.needs_pairs:
+        examples = pairs_only(examples, f"The method {method}")
+    if chosen.units == "edges":
+        check_cut(fill, positions)
+        if fill != "counterfactual" and not chosen.any_fill:
+            known = [name for name, other in METHODS.sound().items() if other.any_fill]
+            raise HeadcountError(
+                f"{method} scores edges with counterfactual fill; this is {fill}. Use one of {', '.join(known)}."
+            )
+    else:
+        kind = check_fill(fill, examples).kind
+        if chosen.fills and kind not in chosen.fills:
+            raise HeadcountError(f"{method} takes the fill {' or '.join(chosen.fills)}; this is {quoted(fill)}.")
+    own = fit_for(method, fit)
+    if isinstance(own, Trained) and own.loss == "kl" and not task.has_pairs:
+        raise HeadcountError("The loss 'kl' needs pairs of prompts, and this task has targets only. Use 'distance'.")
+    if chosen.family == "edges" and not has_edges(model):
+        raise no_edges(model)
+    if chosen.family == "final norm" and model.anatomy.final_norm is None:
+        raise no_final_norm(model)
+    return chosen, metric, fill, examples
 
 
 @leaves_no_trace
@@ -58,26 +111,9 @@ def score(
 
     A positive score says that keeping the head raises the metric.
     """
-    chosen = METHODS.named(method)
-    if chosen.metric and metric not in (None, chosen.metric):
-        raise HeadcountError(f"{method} knows the metric {chosen.metric} alone; this is {metric}.")
-    metric = chosen.metric or metric or task.metric
-    require_metric(metric, task.train)
-    fill = fill or chosen.fill or ("counterfactual" if task.has_pairs else "zero")
-    require_seed(seed)
-    require_known(positions, POSITIONS, "positions")
-    if steps < 1:
-        raise HeadcountError(f"An integrated gradient needs at least 1 step; steps is {steps}.")
-    examples: Sequence[Example] = task.split("train")
-    if chosen.needs_pairs:
-        examples = pairs_only(examples, f"The method {method}")
-    if chosen.units == "edges":
-        check_cut(fill, positions)
-        if fill != "counterfactual" and not chosen.any_fill:
-            known = [name for name, other in METHODS.sound().items() if other.any_fill]
-            raise HeadcountError(
-                f"{method} scores edges with counterfactual fill; this is {fill}. Use one of {', '.join(known)}."
-            )
+    chosen, metric, fill, examples = asked_of(
+        model, task, method, metric=metric, fill=fill, positions=positions, steps=steps, seed=seed, fit=fit
+    )
     most, side = max_tokens or TOKENS_A_PASS, chosen.side
     filler = Filler.prepare(model, fill, examples=examples, reference=examples, side=side, seed=seed, max_tokens=most)
     graph = find_graph(model, readers) if chosen.units == "edges" else None

@@ -4,23 +4,22 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ..core.settings import Settings
+from ..core.settings import Count, Rate, Seed, Settings
 from ..core.words import GateForm, GateGradient, Regulariser
 
-Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0, le=10**6)]
+NotNegative = Annotated[float, Field(ge=0, le=10**6)]
 
 
 class Recipe(Settings):
     """The settings of `headcount.sparsify`."""
 
-    steps: Count = 500
+    steps: Annotated[int, Field(ge=1, le=10**9)] = 500
     """Optimiser steps."""
     batch: Count = 8
     """Sequences a step, over all devices."""
-    length: Annotated[int, Field(ge=2)] = 128
+    length: Annotated[int, Field(ge=2, le=10**6)] = 128
     """Tokens a sequence. Shares of open edges hold for this length alone."""
     lora: Count | None = None
     """Train adapters of this rank on q, k, v and the output projection; all weights by default."""
@@ -33,7 +32,7 @@ class Recipe(Settings):
     """Through the gates; relaxed is the paper's."""
     sharpness: Positive = 2.0
     """Of the gates, β; 1 in the paper."""
-    start: float | None = None
+    start: Annotated[float, Field(ge=-1000, le=1000)] | None = None
     """Where the heads' offsets begin: the logarithm of the threshold (log-prob) or the bias (logit)."""
 
     tolerance: NotNegative = 0.01
@@ -47,14 +46,14 @@ class Recipe(Settings):
     regulariser: Regulariser = "log"
     """What is made small: the share of open edges, its logarithm, or the mean over heads of the logarithm of each
     head's, which shuts little used heads altogether rather than thin out the busy ones."""
-    distance_power: float | None = None
+    distance_power: Annotated[float, Field(ge=-100, le=100)] | None = None
     """Count an edge by this power of its length; all alike by default."""
 
-    lr: Positive | None = None
+    lr: Rate | None = None
     """Learning rate of the weights; by default 1e-3 for adapters and 5e-5 for all of them."""
-    gate_lr: NotNegative = 5e-2
+    gate_lr: Annotated[float, Field(ge=0, le=100)] = 5e-2
     """Learning rate of the heads' offsets."""
-    warmup: Annotated[int, Field(ge=0)] = 20
+    warmup: Annotated[int, Field(ge=0, le=10**9)] = 20
     """Steps in which the learning rates rise."""
     cooldown: Share = 0.2
     """Share of the steps over which the learning rates go down to zero, at the end."""
@@ -64,7 +63,7 @@ class Recipe(Settings):
     """How far the logarithm of a bound's multiplier moves in one step at most."""
     smoothing: Share = 0.9
     """Of what is lost, from step to step."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     """Of adapters, batches and gates."""
 
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.05

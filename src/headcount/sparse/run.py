@@ -9,7 +9,7 @@ import torch
 from accelerate import Accelerator
 
 from ..core.errors import HeadcountError
-from ..core.files import fill_folder, writable_folder
+from ..core.files import LEAST_SPACE, fill_folder, writable_folder
 from ..core.progress import progress_bar, say
 from ..core.provenance import versions
 from ..core.registry import resolve
@@ -26,6 +26,8 @@ from .text import read_text
 from .trainee import Trainee, make_trainee
 from .training import train
 
+CHECKPOINTS = 7
+"""Room for two checkpoints at once, each the trained weights and two means of Adam's, and for the result."""
 REPORT = "headcount.studies.report:write_report"
 """Pages are made in a room below, so it is looked up late."""
 
@@ -80,6 +82,8 @@ def sparsify(
     if earlier is not None:
         origin += _require_start(earlier, model, recipe)
     trainee = make_trainee(model, recipe)
+    trained = sum(each.numel() * each.element_size() for each in trainee.parameters.values())
+    writable_folder(folder, LEAST_SPACE + CHECKPOINTS * trained)
     if earlier is not None:
         _begin_with(trainee, earlier)
     with progress_bar(recipe.steps, quiet=quiet or not accelerator.is_main_process) as bar:

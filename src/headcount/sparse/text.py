@@ -91,9 +91,7 @@ def _lines_of_json(place: Path) -> Iterator[str]:
         except ValueError as error:
             raise HeadcountError(f"{where}: {json_words(error)}.") from error
         if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
-            raise HeadcountError(
-                f'{where} must be a JSON object with a text in the field "text": {{"text": "Once …"}}.'
-            )
+            raise HeadcountError(f'{where} must be a JSON object with a field "text", like {{"text": "Once …"}}.')
         yield entry["text"]
 
 

@@ -1,19 +1,13 @@
 """A plan before it runs: its steps, which of them are cached, and what they take."""
 
-from timeit import repeat
-
-import torch
-
 from ..core.cache import Store
 from ..core.progress import waiting
 from ..meters.memory import show_bytes
-from ..models import Model
+from ..meters.speed import tokens_a_second
 from ..view.tables import print_table
 from .bench import Bench
 from .runner import plan_study
 from .study import Study
-
-TIMED_TOKENS, TIMED_LENGTH = 1024, 32
 
 
 def print_plan(study: Study, memory: int | None) -> None:
@@ -35,13 +29,6 @@ def print_plan(study: Study, memory: int | None) -> None:
     done, total = len(steps) - len(left), show_seconds(sum(left.values()))
     print(f"{len(steps)} steps, {done} of them cached; about {total} left, and at most")
     print(f"{show_bytes(most)} beyond the model. Forwards: prompts run; a backward pass counts as one.")
-
-
-@torch.no_grad()
-def tokens_a_second(model: Model) -> float:
-    """Of a plain forward pass, the better of two."""
-    ids = torch.zeros((TIMED_TOKENS // TIMED_LENGTH, TIMED_LENGTH), dtype=torch.long, device=model.device)
-    return TIMED_TOKENS / min(repeat(lambda: model.run(ids), number=1, repeat=2))
 
 
 def show_seconds(seconds: float) -> str:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self
 
 from pydantic import AfterValidator, Field
 
-from ..core.settings import Listed, Settings, check
+from ..core.plain import plain
+from ..core.settings import Listed, Seed, Settings, check
 from ..core.words import DtypeName, SplitBy
 
 if TYPE_CHECKING:
     from ..models import Model
 
-Count = Annotated[int, Field(ge=1)]
 Texts = Annotated[Listed[str], AfterValidator(check(bool, "must be a list of texts that is not empty"))]
 
 
@@ -61,9 +61,9 @@ class Panel(Settings):
     """Of the panel; the task's own by default."""
     metric: str = ""
     """What is measured; the task's own by default."""
-    n: Annotated[int, Field(ge=2)] = 200
+    n: Annotated[int, Field(ge=2, le=10**9)] = 200
     """Examples, in all splits together."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     """Of the examples and of everything random."""
     device: str = ""
     """Where models run: cpu, cuda, mps; the best one by default."""
@@ -98,4 +98,4 @@ class Panel(Settings):
         from ..tasks import task as make_task
 
         made = make_task(self.task, model, n=self.n, seed=self.seed, split=self.split)
-        return replace(made, title=self.title or made.title, metric=self.metric or made.metric)
+        return replace(made, title=plain(self.title) or made.title, metric=self.metric or made.metric)

@@ -15,7 +15,8 @@ from ..core.cache import Result, Store
 from ..core.errors import HeadcountError
 from ..core.files import writable_folder
 from ..core.progress import progress_bar, say
-from ..models import load
+from ..meters.speed import SOON, require_end
+from ..models import Model, load
 from ..models.changes import leaves_no_trace
 from ..sweeps import Curve
 from ..view.page.notebook import HEIGHT, framed
@@ -103,6 +104,7 @@ def run(
     loader: Loader = load,
     cache: bool = True,
     executor: Executor = in_process,
+    long: bool = False,
     quiet: bool = False,
 ) -> StudyResult[Summary]:
     """Run a bundled study by its name, or a TOML file.
@@ -117,6 +119,7 @@ def run(
     - `loader`: how a model's name becomes a model; `headcount.load` by default.
     - `cache`: whether finished steps are looked up and kept.
     - `executor`: what takes the plan; in this process by default.
+    - `long`: whether it may take more than a week.
     """
     read = read_study(study, quick=quick, models=models, tasks=tasks, overrides=overrides)
     folder = writable_folder(Path(out) if out else Path("headcount-results") / read.name)
@@ -125,6 +128,7 @@ def run(
         writable_folder(store.folder)
     bench, ledger = Bench(loader, read.models), Ledger()
     planned = plan_study(read, bench, memory)
+    _require_end(planned.plan, bench, store, long)
     # As they are run, with what the tasks decided.
     panels = [getattr(row[0], "panel", panel) for row, panel in zip(planned.works, read.panels, strict=True)]
     read = replace(read, panels=tuple(panels))
@@ -170,6 +174,19 @@ def _write(
         tables = write_common(unfinished, study, flat, summary, steps)
         write_study_report(unfinished, study, cells, tables, {**summary})
     return flat, summary
+
+
+def _require_end(plan: Plan, bench: Bench, store: Store | None, long: bool) -> None:
+    """Of the steps that are not finished yet."""
+    left = [step for step in plan.steps if step.subject and not (store and store.has(step.key))]
+    if sum(step.cost for step in left) < SOON:
+        return
+    tokens: dict[Model, float] = {}
+    for step in left:
+        assert step.subject is not None
+        model = bench.model(step.subject.model, step.subject.asked)
+        tokens[model] = tokens.get(model, 0.0) + step.cost
+    require_end(tokens, long)
 
 
 def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned:

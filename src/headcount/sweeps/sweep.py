@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..core.errors import HeadcountError, require_draws, require_known, require_seed
+from ..core.plain import quoted
 from ..core.progress import progress_bar
 from ..core.provenance import Facts, provenance
 from ..core.words import AIMS, GRIDS, ORDERS, POSITIONS, AttentionMethod, Mode, Positions, Readers, in_words
@@ -24,6 +25,7 @@ from .orders import M, Order, Scores, measured
 from .units import AnyUnits, Asked, AttentionEdges, Edges, units_of
 
 Ks = str | Sequence[int] | None  # a grid by its name, or numbers of units
+MOST_POINTS = 10_000
 Refine = Callable[[Curve], list[int]]
 
 
@@ -173,8 +175,8 @@ def unit_grid(units: str, total: int, ks: Ks, points: int, shares: bool = True) 
                 f"k must lie between 0 and the model's {total} {in_words(units)}; {wrong[0]} does not."
             )
         return sorted({0, total, *ks})
-    if points < 2:
-        raise HeadcountError(f"A grid needs at least 2 points; points is {points}.")
+    if not 2 <= points <= MOST_POINTS:
+        raise HeadcountError(f"A grid needs from 2 to {MOST_POINTS:,} points; points is {quoted(points)}.")
     match ks:
         case "all":
             steps = np.arange(total + 1.0)
@@ -186,7 +188,7 @@ def unit_grid(units: str, total: int, ks: Ks, points: int, shares: bool = True) 
             # Small k are rounded together, so more steps are tried until enough numbers are different.
             tries = points - 1
             while len(set(np.geomspace(1, total, tries).round())) < min(points - 1, total):
-                tries += 1
+                tries += max(tries // 1000, 1)
             steps = np.geomspace(1, total, tries)
         case _:
             raise HeadcountError(f"There is no grid {ks!r}. Give numbers or one of {', '.join(GRIDS)}.")

@@ -16,6 +16,8 @@ from .examples import Completion, Examples, Pair
 WORDS = Path(__file__).parent / "words"
 """The words of the built-in tasks, a TOML each."""
 
+MOST_PAIRS = 50_000
+"""Of a split: so many take a minute to draw."""
 P = TypeVar("P")
 Texts = Sequence[str]
 Prompt = str | Sequence[int]
@@ -165,14 +167,18 @@ def _behind(prompt: str, target: str, tokens: Tokens) -> tuple[int, ...]:
 
 def draw_pairs(source: Source[P], pool: P, tokens: Tokens, n: int, rng: random.Random, name: str) -> tuple[Pair, ...]:
     """`n` different pairs from one pool; drafts that the tokenizer splits unevenly are left out."""
+    if n > MOST_PAIRS:
+        raise HeadcountError(f"A built-in task has {2 * MOST_PAIRS:,} examples at most, and n is {quoted(2 * n)}.")
     found: dict[tuple[int, ...], Pair] = {}
-    left_out, reason = 0, "every draft was drawn before"
+    left_out, reason, in_vain = 0, "every draft was drawn before", 0
     for _ in range(50 * n + 200):
-        if len(found) == n:
+        if len(found) == n or in_vain > 10 * (len(found) + 200):  # by then the last one would have come
             break
+        in_vain += 1
         try:
             pair = tokens.pair(source.draft(pool, rng))
-            found.setdefault(pair.clean, pair)
+            if pair.clean not in found:
+                found[pair.clean], in_vain = pair, 0
         except HeadcountError as error:
             left_out, reason = left_out + 1, str(error)
     if not found:

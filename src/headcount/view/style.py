@@ -56,11 +56,17 @@ def different(numbers: Iterable[int]) -> str:
 
 @styled
 def save_figure(figure: Figure, folder: Path, name: str = "figure") -> list[Path]:
-    """PNG, SVG and PDF, each whole or absent; the same figure gives the same bytes."""
+    """PNG, SVG and PDF, each whole or absent; the same figure gives the same bytes. It is laid out once, for the PNG:
+    that takes as long as drawing it."""
     dates = {"png": "Software", "svg": "Date", "pdf": "CreationDate"}
     paths = {ending: folder / f"{name}.{ending}" for ending in dates}
-    for ending, path in paths.items():
-        drawn = io.BytesIO()
-        figure.savefig(drawn, format=ending, metadata={dates[ending]: None})
-        write_file(path, drawn.getvalue())
+    layout = figure.get_layout_engine()
+    try:
+        for ending, path in paths.items():
+            drawn = io.BytesIO()
+            figure.savefig(drawn, format=ending, metadata={dates[ending]: None})
+            write_file(path, drawn.getvalue())
+            figure.set_layout_engine(None)
+    finally:
+        figure.set_layout_engine(layout)
     return list(paths.values())

@@ -5,14 +5,13 @@ was not fitted on, minus one half: 0 says that the head tells nothing about it. 
 classifier reads beside the head, is left out here: with it every head of a layer would tell what any of them tells.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from ...core.errors import HeadcountError
 from ...core.saving import Floats
+from ..comparison import auroc
 
 Ints = NDArray[np.int64]
 PENALTY = 0.01
@@ -22,7 +21,7 @@ PENALTY = 0.01
 def fit_by_head(values: Tensor, labels: Ints, held_out: Tensor) -> Floats:
     """Probes fitted on `values` [question, layer, head, head size]; what each says of `held_out`, [question, layer,
     head, function]: its guess is the function of the largest number. Labels are 0, 1, … without a gap."""
-    logistic, scaler, _ = require_sklearn()
+    logistic, scaler = require_sklearn()
     told = np.zeros((len(held_out), *values.shape[1:3], len(np.unique(labels))))
     for layer, head in np.ndindex(*values.shape[1:3]):
         own, held = values[:, layer, head].numpy(), held_out[:, layer, head].numpy()
@@ -36,17 +35,16 @@ def fit_by_head(values: Tensor, labels: Ints, held_out: Tensor) -> Floats:
 
 def areas(told: Floats, labels: Ints) -> Floats:
     """Area under the ROC curve minus one half, [function, layer, head]."""
-    roc_auc, scores = require_sklearn()[2], np.zeros((told.shape[3], *told.shape[1:3]))
+    scores = np.zeros((told.shape[3], *told.shape[1:3]))
     for function, layer, head in np.ndindex(scores.shape):
-        scores[function, layer, head] = roc_auc(labels == function, told[:, layer, head, function]) - 0.5
+        scores[function, layer, head] = auroc(told[:, layer, head, function], labels == function) - 0.5
     return scores
 
 
-def require_sklearn() -> tuple[type, type, Callable[..., float]]:
+def require_sklearn() -> tuple[type, type]:
     try:
         from sklearn.linear_model import LogisticRegression
-        from sklearn.metrics import roc_auc_score
         from sklearn.preprocessing import StandardScaler
     except ImportError as error:
         raise HeadcountError("Probes need scikit-learn: pip install 'headcount[answers]'") from error
-    return LogisticRegression, StandardScaler, roc_auc_score
+    return LogisticRegression, StandardScaler

@@ -4,10 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from ...core.settings import Listed, check
+from ...core.errors import HeadcountError
+from ...core.settings import Few, Listed, check
 from ...core.words import GateBase
 from ...rank.fit import Fit
-from ..panel import Count, Panel
+from ..panel import Panel
 
 
 class HeadRolesPanel(Panel, Fit):
@@ -25,7 +26,7 @@ class HeadRolesPanel(Panel, Fit):
     """Test examples that are measured, at most; 0 for all. Curves cost by their number, fits do not."""
     ks: Listed[int] = ()
     """Numbers of heads to ablate; 0 to 50 by default."""
-    draws: Count = 1
+    draws: Few = 1
     """Chance orders for each seed."""
 
     @property
@@ -35,4 +36,5 @@ class HeadRolesPanel(Panel, Fit):
     def check(self) -> None:
         from ...edit import Fill
 
-        Fill.parse(self.fill)
+        if Fill.parse(self.fill).kind == "resample":
+            raise HeadcountError("Gates cannot be filled by 'resample'. Use zero, mean, mean-global or counterfactual.")

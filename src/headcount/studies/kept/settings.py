@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field
 
 from ...core.errors import HeadcountError
-from ...core.settings import Listed, check
+from ...core.settings import Few, Listed, check
 from ...core.words import (
     AttentionMethod,
     ChanceOrder,
@@ -23,7 +23,7 @@ from ...core.words import (
 from ...rank import METHODS
 from ...rank.fit import OWN_FITS, AnyFit, Learning
 from ...rank.method import require_units
-from ..panel import Count, Panel, Table, Texts
+from ..panel import Panel, Table, Texts
 
 if TYPE_CHECKING:
     from ...tasks.examples import Task
@@ -47,11 +47,11 @@ class Kept(Panel):
     """Share of the units needed to which the crossing of the threshold is found; 0 for one unit."""
     ks: Grid | Listed[int] = ()
     """A grid's name or numbers of units; quadratic for heads and logarithmic for the others by default."""
-    points: Annotated[int, Field(ge=2)] = 24
+    points: Annotated[int, Field(ge=2, le=10_000)] = 24
     """Of a grid."""
-    draws: Count = 20
+    draws: Few = 20
     """Of chance orders."""
-    repeats: Count = 1
+    repeats: Annotated[int, Field(ge=1, le=100)] = 1
     """How often everything is done, each time with another seed: prompts, names, ranking and sweep."""
     fill: str | Texts = ""
     """What removed units carry: counterfactual, mean, mean-global, zero; of heads also resample and scale(0.1). By
@@ -100,9 +100,9 @@ class ScoredKept(Kept):
     line each in the same panel."""
     mode: Mode = "keep"
     """Whether the first units are kept or masked."""
-    steps: Count = 5
+    steps: Few = 5
     """Points on the path of an integrated gradient."""
-    updates: Annotated[int, Field(ge=0)] = 0
+    updates: Annotated[int, Field(ge=0, le=10**6)] = 0
     """Of a learned ranking or of Edge Pruning; 0 for as many as the method has by itself."""
     loss: RankingLoss = "distance"
     """What a learned ranking is trained for: to be like the whole model in the metric, to reach it (reach), to predict
@@ -208,7 +208,7 @@ class AttentionEdgesKept(Kept):
     """Orders in which attention edges are kept, prompt by prompt; may be given again."""
     method: AttentionMethod = "attribution"
     """How they are scored, prompt by prompt; learned scores begin in the order of attribution."""
-    updates: Annotated[int, Field(ge=0)] = 0
+    updates: Annotated[int, Field(ge=0, le=10**6)] = 0
     """Of learned scores; 0 for as many as the method has by itself."""
 
     def check(self) -> None:

@@ -14,7 +14,7 @@ from ...meters.memory import Sizes, head_bytes, plan_circuits, plan_scores, show
 from ...models import Model
 from ...rank import METHODS
 from ...rank.fit import Learning, fit_for
-from ...rank.score import score
+from ...rank.score import asked_of, score
 from ...rank.scores import EdgeScores, HeadScores
 from ...rank.search import MASKS, search
 from ...rank.search import Found as Searched
@@ -118,6 +118,8 @@ def plan_once(
         settings = told(SCORED, method=panel.scorer, code=method.source, **({"fit": fit.facts()} if fit else {}))
         if panel.units == "edges" and not method.any_fill:
             settings["fill"] = "counterfactual"  # all that the method knows; circuits may be filled otherwise
+        asked = {key: settings[key] for key in ("metric", "fill", "steps", "seed", "positions") if key in settings}
+        asked_of(model, task, panel.scorer, fit=fit, **asked)  # what does not go together is told before any panel runs
         words = f"{label} · {panel.scorer}{filled if settings['fill'] == panel.fill else ''}"
         runs, rest = runs * len(task.train), {"returns": returns, "memory": score_bytes}
         scoring = subject.step(words, score_step, settings, runs, mean_length(task.train), **rest)

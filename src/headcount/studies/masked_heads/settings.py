@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field
 
 from ...core.errors import HeadcountError, did_you_mean
-from ...core.settings import Listed, check
+from ...core.settings import Count, Few, Listed, Rate, check
 from ...core.words import TokenChoice, WrittenPositions
 from ...rank.probes.fit import ProbeFit
-from ..panel import Count, Panel
+from ..panel import Panel
 
 if TYPE_CHECKING:
     from ...models import Model
     from ...tasks.questions import QuestionSet
 
 Alphas = Annotated[
-    Listed[float], AfterValidator(check(lambda alphas: all(alpha > 0 for alpha in alphas), "must be above 0 each"))
+    Listed[float],
+    AfterValidator(check(lambda alphas: all(0 < alpha <= MOST_ALPHA for alpha in alphas), "must be above 0 each")),
 ]
+MOST_ALPHA = 10**6
 APART = "Run them as studies of their own."
 
 
@@ -30,7 +32,7 @@ class MaskedHeads(Panel):
     """Function of the questions, such as retrieval; may be given again."""
     metric: Literal["accepted", "exact", "unaffected"] = "accepted"
     """Which accuracy the figure shows."""
-    n: Annotated[int, Field(ge=2)] = 165
+    n: Annotated[int, Field(ge=2, le=10**9)] = 165
     """Questions of each function in all three splits together, at most."""
     split: Literal["templates"] = "templates"
     """Questions are always split by templates."""
@@ -40,22 +42,22 @@ class MaskedHeads(Panel):
     """What ranks the heads."""
     choose: TokenChoice = "surprisal"
     """Answer tokens at which heads are read: first, last, mean, or those of highest surprisal."""
-    tokens: Count = 5
+    tokens: Few = 5
     """How many of these."""
-    seeds: Count = 5
+    seeds: Few = 5
     """Fits of the joint classifier."""
-    shuffles: Count = 5
+    shuffles: Few = 5
     """Controls, fitted to shuffled labels."""
-    epochs: Count = 30
+    epochs: Few = 30
     """Of the joint classifier."""
     batch: Count = 64
     """Questions in one of its updates."""
-    rate: Annotated[float, Field(gt=0)] = 1e-3
+    rate: Rate = 1e-3
     """Its learning rate."""
     ks: Literal["elbow"] | Listed[int] = ()
     """Numbers of heads to mask, or elbow for as many as stand out; shares of all heads by default, 16, 32, 64 and 128
     of 1,024."""
-    draws: Count = 10
+    draws: Few = 10
     """Of random heads, and of random heads matched by layer."""
     fill: str = "scale(0.001)"
     """What masked heads carry: zero or scale(eps)."""

@@ -2,7 +2,7 @@
 help."""
 
 from headcount import Panel
-from headcount.studies.panel import Count
+from headcount.core.settings import Count
 
 
 class SingleHeads(Panel):

@@ -1,0 +1,34 @@
+"""How fast a model reads, and whether there is an end to what was asked of it."""
+
+from collections.abc import Mapping
+from timeit import repeat
+
+import torch
+
+from ..core.errors import HeadcountError
+from ..models import Model
+
+TIMED_TOKENS, TIMED_LENGTH = 1024, 32
+SOON = 10**7
+"""Tokens that are read without asking how long it takes."""
+LONGEST = 7 * 24 * 3600.0
+"""Seconds that may be taken without being told so: a slip in a count is months."""
+
+
+@torch.no_grad()
+def tokens_a_second(model: Model) -> float:
+    """Of a plain forward pass, the better of two."""
+    ids = torch.zeros((TIMED_TOKENS // TIMED_LENGTH, TIMED_LENGTH), dtype=torch.long, device=model.device)
+    return TIMED_TOKENS / min(repeat(lambda: model.run(ids), number=1, repeat=2))
+
+
+def require_end(tokens: Mapping[Model, float], long: bool) -> None:
+    """Refuse what would take longer than a week, unless `long` says that it may. Few tokens need no look."""
+    if long or sum(tokens.values()) < SOON:
+        return
+    seconds = sum(count / tokens_a_second(model) for model, count in tokens.items())
+    if seconds > LONGEST:
+        raise HeadcountError(
+            f"This would read {sum(tokens.values()):.2g} tokens, which takes about {seconds / 86_400:,.0f} days here."
+            " Ask for less (see --plan), or say that you mean it: --long."
+        )

@@ -1,0 +1,12 @@
+"""Mutated inputs of every reader, the same in every run; `make fuzz` runs 20,000 others."""
+
+from fuzzing import OUTCOMES, campaign
+
+SEED, COUNT = 20_000, 500
+
+
+def test_mutated_inputs_are_taken_or_refused_in_a_sentence(own_cache, tmp_path):
+    counts, wrong = campaign(tmp_path, SEED, range(COUNT))
+    assert wrong == []
+    for outcome in OUTCOMES:  # a campaign in which nothing is ever taken, or ever refused, would show nothing
+        assert sum(count for (_, found), count in counts.items() if found == outcome) > COUNT / 10
