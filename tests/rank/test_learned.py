@@ -176,7 +176,7 @@ def test_what_cannot_be_learned_is_said(model, task, planted_task):
         hc.score(model, task, "learned", fit=hc.Fit())
     with pytest.raises(hc.HeadcountError, match=r"edge-pruning takes a headcount.Pruning as its fit"):
         hc.score(model, task, "edge-pruning", fit=SHORT)
-    with pytest.raises(hc.HeadcountError, match="cannot be learned with the fill 'resample'"):
+    with pytest.raises(hc.HeadcountError, match="learned takes the fill zero or mean.*; this is 'resample'"):
         hc.score(model, task, "learned", fill="resample", fit=SHORT)
     from conftest import PLANTED
 
