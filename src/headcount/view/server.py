@@ -9,6 +9,7 @@
 """
 
 import secrets
+import signal
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -197,9 +198,13 @@ def page(title: str, script: str) -> Response:
 class _Server(uvicorn.Server):
     """Ends at once: open streams are not waited for."""
 
+    by_hand = False
+    """Whether it was Ctrl-C that ended it."""
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
         self.force_exit = True
+        self.by_hand = sig == signal.SIGINT
 
 
 def _server(app: ASGIApp) -> _Server:
@@ -209,7 +214,10 @@ def _server(app: ASGIApp) -> _Server:
 def serve(app: ASGIApp, address: Address, ready: Callable[[], object] = lambda: None) -> None:
     """Answer until Ctrl-C; `ready` is called before the first request is taken."""
     ready()
-    _server(app).run(sockets=[address.bound_to])
+    server = _server(app)
+    server.run(sockets=[address.bound_to])
+    if server.by_hand:  # asyncio passes it on only where a task is still there to be cancelled
+        raise KeyboardInterrupt
 
 
 class Served:
