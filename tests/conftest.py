@@ -4,9 +4,10 @@ import gc
 import json
 import os
 import shutil
-from pathlib import Path
 
 import pytest
+
+from golden_folders import GOLDEN, PLANTED
 
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
@@ -18,9 +19,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 """The browser that pages are tried in."""
-GOLDEN = Path(__file__).parent / "golden" / "gpt2_tiny"
-PLANTED = Path(__file__).parent / "golden" / "planted"
-"""A three-layer GPT-2 in which two heads copy, one works against them, and the others write nothing."""
 
 
 def pytest_collection_modifyitems(items):

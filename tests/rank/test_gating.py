@@ -10,8 +10,8 @@ import torch
 
 import headcount as hc
 from campaigns.damage import TO_FILES
-from conftest import PLANTED
 from families import FAMILIES, prompts, random_task, tiny
+from golden_folders import PLANTED
 from headcount.edit import Filler, Filling, cut_heads
 from headcount.rank import descent
 from headcount.rank.checkpoint import Checkpoint, FitState

@@ -7,6 +7,7 @@ import torch
 
 import headcount as hc
 from families import pairs, random_task, tiny
+from golden_folders import PLANTED
 from headcount.edit import Filler
 from headcount.meters import HeadMeter
 from headcount.rank import descent
@@ -74,8 +75,6 @@ def test_pruned_edges_do_the_task_at_the_size_that_was_aimed_for(trained, ioi):
 
 def test_the_planted_heads_come_first_without_counterfactuals(planted_task):
     """On completions, with zero fill: the two heads that copy are needed, and most others write nothing."""
-    from conftest import PLANTED
-
     planted = hc.load(str(PLANTED))
     exact = hc.score(planted, planted_task, "patching", fill="zero")
     found = hc.score(planted, planted_task, "learned", fit=Learning(updates=40))
@@ -178,7 +177,5 @@ def test_what_cannot_be_learned_is_said(model, task, planted_task):
         hc.score(model, task, "edge-pruning", fit=SHORT)
     with pytest.raises(hc.HeadcountError, match="learned takes the fill zero or mean.*; this is 'resample'"):
         hc.score(model, task, "learned", fill="resample", fit=SHORT)
-    from conftest import PLANTED
-
     with pytest.raises(hc.HeadcountError, match="'kl' needs pairs of prompts"):
         hc.score(hc.load(str(PLANTED)), planted_task, "learned", fit=SHORT.changed(loss="kl"))

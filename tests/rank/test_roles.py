@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import headcount as hc
-from conftest import PLANTED
+from golden_folders import PLANTED
 from headcount.sweeps.roles import role_grid
 
 # One layer of four heads: facilitating, irrelevant, interfering, and the rare one with G+ low and G- high.
