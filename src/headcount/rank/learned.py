@@ -41,8 +41,6 @@ def learned(model: Model, examples: Sequence[Example], request: Request) -> Tens
     """Scores of heads of every seed, [seed, layer, head]."""
     fit, fill = fit_for("learned", request.fit), request.filler.fill
     assert isinstance(fit, Learning)
-    if fill.kind == "resample":
-        raise HeadcountError("A ranking cannot be learned with the fill 'resample'. Use another one.")
     if fit.loss == "kl" and measured(examples) != OF_PAIRS:
         raise HeadcountError("The loss 'kl' needs pairs of prompts, and this task has targets only. Use 'distance'.")
     silent = replace(request, advance=lambda n: None)

@@ -156,11 +156,8 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
     for row, curves in zip(cells, panels, strict=True):
         by_chance = {curve.model: curve for curve in curves if curve.order == "chance"}
         for curve in curves:
-            entry = _entry(curve, repeats[curve], row[0].panel.threshold)
             title = row[0].panel.title or curve.title
-            ranked, needed = curve.order in SCORE_ORDERS, repeats[curve].units_needed(row[0].panel.threshold)
-            words = answer(title, curve, needed, by_chance.get(curve.model)) if ranked else ""
-            entries.append({**entry, "title": title, "words": words})
+            entries.append(_entry(curve, repeats[curve], row[0].panel.threshold, title, by_chance.get(curve.model)))
         for first, second in combinations(curves, 2):
             if first.order != second.order:
                 continue
@@ -223,7 +220,7 @@ def _write_circuit(place: Path, scores: EdgeScores, curves: Sequence[Curve], thr
         circuit.save_svg(place / "circuit.svg")
 
 
-def _entry(curve: Curve, repeats: Repeats, threshold: float) -> Facts:
+def _entry(curve: Curve, repeats: Repeats, threshold: float, title: str, chance: Curve | None) -> Facts:
     """Of the first of the repeats, but for what speaks of all of them."""
     needed, reached = (curve.units_needed(threshold, aim=aim) for aim in AIMS)
     of_all = repeats.units_needed(threshold)
@@ -262,6 +259,8 @@ def _entry(curve: Curve, repeats: Repeats, threshold: float) -> Facts:
         "areas": {kind: rounded(area.value) for kind in ("CPR", "CMD") if (area := curve.area(kind)) is not None},
         "stability": _stability(repeats, threshold) if curve.units == "heads" else None,
         "which": list(curve.ranking[: needed.value]) if named else [],
+        "title": title,
+        "words": answer(title, curve, of_all, chance) if curve.order in SCORE_ORDERS else "",
     }
 
 
