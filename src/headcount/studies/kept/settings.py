@@ -168,6 +168,10 @@ class ScoredKept(Kept):
 
 class HeadsKept(ScoredKept):
     units: Literal["heads"] = "heads"
+    orders: Orders = ("signed", "chance")
+    """Orders in which heads are kept; may be given again. `signed`: the most helpful first; `absolute`: the largest effect
+    first; `best`: the mix of the two that needs the fewest heads on the train split. Scores without a sign have the
+    order `absolute` alone."""
     positions: Positions = "all"
     """Where heads are removed."""
     search: bool = False
