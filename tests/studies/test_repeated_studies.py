@@ -13,7 +13,7 @@ from headcount.studies.runner import plan_study
 from headcount.studies.study import read_study
 from headcount.sweeps import Repeats
 
-SMALL = {"n": 12, "points": 4, "draws": 2, "orders": ["absolute", "chance"], "method": "one-pass"}
+SMALL = {"n": 12, "points": 4, "draws": 2, "repeats": 1, "orders": ["absolute", "chance"], "method": "one-pass"}
 
 
 def planned(folder, task="ioi", **more):
