@@ -99,6 +99,12 @@ class Home:
                 write_by_hand(kind, place, patch, tasks=(task,))
         return places
 
+    def make_all(self) -> None:
+        """Before processes are forked, each of which would have to make them."""
+        for name, made in vars(Home).items():
+            if isinstance(made, cached_property):
+                getattr(self, name)
+
     # What cases are made with.
 
     def change(self, path: Path, rng: random.Random) -> None:
