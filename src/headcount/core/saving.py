@@ -24,6 +24,7 @@ from .reading import STUMBLED
 if TYPE_CHECKING:
     import pandas
 
+UNREADABLE: tuple[type[Exception], ...] = (*STUMBLED, SafetensorError, ValidationError)
 Cell = str | int | float | None
 Row = dict[str, Cell]
 Floats = NDArray[np.float64]
@@ -82,7 +83,7 @@ class Saved:
             _require_axes(made)
             made.require_sound()
             return made
-        except (*STUMBLED, SafetensorError, ValidationError) as error:
+        except UNREADABLE as error:
             raise HeadcountError(
                 f"The folder {place} holds no whole {cls.FILE}.json and {cls.FILE}.safetensors: {in_short(error)}"
             ) from error
