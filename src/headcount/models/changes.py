@@ -107,7 +107,7 @@ def stand_in(module: nn.Module, forward: Callable[..., object]) -> Iterator[None
 class Block(io.IOBase):
     """A `with` of the user's own, around a generator. Interrupts come as a function of Python's is entered, and when
     one written in C has returned. So `__exit__` is that of `io.IOBase`, in C, which calls `close`; that is the
-    generator's, in C too, and an interrupt that comes as it goes on is raised inside it, where its `finally` follows."""
+    generator's, in C too, and an interrupt that comes as it goes on is raised inside it, and its `finally` follows."""
 
     def __init__(self, generator: Generator[None]) -> None:
         self._generator = generator
