@@ -38,7 +38,7 @@ def read_text(model: Model, sources: Sequence[str], recipe: Recipe) -> Text:
     sequences, one to train on and one to hold out."""
     if not sources:
         raise HeadcountError("No text was named. Give files, a folder, or the name of a dataset: --text books.txt")
-    train, held_out = [], {}
+    train, held_out = list[Tensor](), dict[str, Tensor]()
     # A dataset may be endless; files are read whole. A token is seldom more than six characters.
     enough = 6 * int(recipe.steps * recipe.batch * recipe.length / (1 - recipe.held_out)) + 12 * recipe.length
     for source in sources:
