@@ -95,9 +95,9 @@ class ScoredKept(Kept):
 
     ONCE: ClassVar[tuple[str, ...]] = (*Kept.ONCE, "method")
     method: str | Texts = ""
-    """Scoring method, see 'headcount methods'; of edges learned by default, of heads one-pass. `one-pass` is the integrated gradient between the
-    two prompts where there is one for these units and this fill, and the gradient elsewhere. May be given again, for a
-    line each in the same panel."""
+    """Scoring method, see 'headcount methods'; of edges learned by default, of heads one-pass. `one-pass` is the
+    integrated gradient between the two prompts where there is one for these units and this fill, and the gradient
+    elsewhere. May be given again, for a line each in the same panel."""
     mode: Mode = "keep"
     """Whether the first units are kept or masked."""
     steps: Few = 5
@@ -178,7 +178,7 @@ class HeadsKept(ScoredKept):
     """Also search for the fewest heads that do, on the train split, to say how far from them the ranking is."""
 
     def default_method(self) -> str:
-        """Heads are few: one pass ranks them about as well as learning, for a fraction of the cost, which repeats need."""
+        """One pass ranks heads about as well as learning, for a fraction of the cost, which repeats need."""
         return self.one_pass()
 
     def one_pass(self) -> str:
