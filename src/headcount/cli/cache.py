@@ -10,16 +10,16 @@ from ..core.cache import Store, cache_folder, folder_bytes
 from ..core.errors import HeadcountError
 from ..core.plain import plain_lines
 from ..view.tables import print_table
-from .app import cache_app
+from .app import JsonOption, cache_app, print_rows
 
 DAY = 86_400
 
 
 @cache_app.command("list")
-def list_steps() -> None:
+def list_steps(as_json: JsonOption = False) -> None:
     """List finished steps, the oldest first."""
     rows = [(e.key[:12], e.label, f"{e.bytes / 1e6:.2f} MB", f"{e.age / DAY:.1f} days") for e in Store().entries()]
-    print_table(("key", "step", "size", "age"), rows)
+    print_rows(("key", "step", "size", "age"), rows, as_json)
 
 
 @cache_app.command()
