@@ -25,27 +25,25 @@ def _group(name: str, help: str, bare: bool = False) -> typer.Typer:
     return made
 
 
-comet_app = _group("comet", "COMET, which compares answers, in an environment of its own.")
-tasks_app = _group("tasks", "List tasks, look at their examples, check your own.", bare=True)
-cache_app = _group("cache", "Finished steps, which later runs find again.")
+comet_app = _group("comet", "Install COMET, a metric for written answers, in an environment of its own.")
+tasks_app = _group("tasks", "List tasks, look at their examples, check your own file.", bare=True)
+cache_app = _group("cache", "Cached steps of finished runs: list, inspect, remove.")
 export_app = _group("export", "Write results for other tools.", bare=True)
 run_app = _group("run", "Run a study and draw its figure: one of these, or a TOML file of your own.")
 SplitOption = Annotated[
-    str, typer.Option(metavar="|".join(SPLITS_BY), help="What train and test do not share, of built-in pairs.")
+    str, typer.Option(metavar="|".join(SPLITS_BY), help="What the train and test split of built-in pairs do not share.")
 ]
-DeviceOption = Annotated[
-    str | None, typer.Option(help="Where the model runs: cpu, cuda, mps; the best one by default.")
-]
+DeviceOption = Annotated[str | None, typer.Option(help="Device: cpu, cuda or mps; by default the best one available.")]
 DtypeOption = Annotated[
     str | None,
     typer.Option(
         metavar="|".join(filter(None, get_args(DtypeName))),
-        help="Precision of the weights: float32 on the CPU, elsewhere the checkpoint's own by default.",
+        help="Precision of the weights; by default float32 on the CPU, elsewhere that of the checkpoint.",
     ),
 ]
-RevisionOption = Annotated[str | None, typer.Option(help="Of a model on the hub: a branch, tag or commit.")]
+RevisionOption = Annotated[str | None, typer.Option(help="Branch, tag or commit of a model on the hub.")]
 AllowCode = Annotated[
-    bool, typer.Option("--allow-code", help="Let a task file of lm-eval run the Python code that it names.")
+    bool, typer.Option("--allow-code", help="Allow lm-eval task files to run the Python code that they name.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
 QuietOption = Annotated[

@@ -38,15 +38,13 @@ PLAIN_TEXT = (
     " reading or looking out of the window. A boy asked his mother how long the journey would take, and she told him"
     " that they would be home before dinner."
 )
-TEXT_HELP = "Files (.txt, .jsonl), a folder, or a dataset's name; may be given again."
+TEXT_HELP = "Files (.txt, .jsonl), a folder, or a dataset's name; may be repeated."
 
 
 @app.command()
 def compare(
     folders: Annotated[list[Path], typer.Argument(help="Folders of saved head scores or roles, two or more.")],
-    k: Annotated[
-        list[int] | None, typer.Option("-k", "--top", help="Top heads to compare; may be given again.")
-    ] = None,
+    k: Annotated[list[int] | None, typer.Option("-k", "--top", help="Top heads to compare; may be repeated.")] = None,
     by: Annotated[str, typer.Option(help="absolute: which heads matter. signed: which heads help.")] = "absolute",
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("headcount-results/compare"),
     as_json: JsonOption = False,
@@ -113,7 +111,7 @@ def _start(model: "Model") -> str:
 def forecast(
     model: Annotated[str, typer.Argument(help="A folder with config.json, a hub id, or a known shape (olmo-7b).")],
     length: Annotated[int, typer.Option(help="Tokens of a prompt.")] = 20,
-    memory: Annotated[str | None, typer.Option(help="What may be used beyond the model, such as 8GB.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Memory to use beyond the model, for example 8GB.")] = None,
     readers: Annotated[str, typer.Option(help=READERS_HELP)] = "kv-heads",
     dtype: Annotated[str, typer.Option(help="Type of the weights.")] = "float32",
     as_json: JsonOption = False,
@@ -170,21 +168,21 @@ def pull(
 def sparsify(
     model: ModelArgument,
     text: Annotated[list[str], typer.Option(help=TEXT_HELP)],
-    out: Annotated[Path, typer.Option(help="Folder for the sparse model; a killed run goes on from there.")],
+    out: Annotated[Path, typer.Option(help="Folder for the sparse model; an interrupted run resumes there.")],
     start_from: Annotated[Path | None, typer.Option(help="Begin with the adapter and gates of this folder.")] = None,
     merge: Annotated[bool, typer.Option("--merge", help="Write whole weights, not an adapter.")] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, …; the best one by default.")] = None,
-    long: Annotated[bool, typer.Option("--long", help="It may take more than a week.")] = False,
+    long: Annotated[bool, typer.Option("--long", help="Allow a run that takes more than a week.")] = False,
     **values: object,
 ) -> None:
-    """Post-train a model so that it attends to a key or two a query, at the dense model's loss."""
+    """Post-train a model so that each query attends to one or two keys, at the dense model's loss."""
     from ..sparse.run import sparsify as make_sparse
 
     recipe = Recipe(**given(Recipe, values))  # type: ignore[arg-type]
     try:
         found = make_sparse(model, text, out, recipe, start_from=start_from, merge=merge, device=device, long=long)
     except KeyboardInterrupt:
-        print("headcount: stopped. The same command goes on from the last checkpoint.", file=sys.stderr)
+        print("headcount: stopped. Run the same command to resume from the last checkpoint.", file=sys.stderr)
         raise typer.Exit(130) from None
     print_evaluation(found, out)
 

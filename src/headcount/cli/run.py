@@ -24,7 +24,7 @@ AGAIN = {
     "controls": "control",
 }
 """Keys whose option is given once for each value, where a kind of study takes several."""
-PLAN_HELP = "Say what would be run, what is cached, and what it takes."
+PLAN_HELP = "Print what would run, what is cached, and how long it takes; run nothing."
 
 
 def add_study_commands() -> None:
@@ -58,11 +58,13 @@ def _command(kind: StudyKind) -> Command:
     def run(
         quick: Annotated[bool, typer.Option("--quick", help="Fewer prompts, points and draws.")] = False,
         out: Annotated[Path | None, typer.Option(help="Output folder.", show_default=place)] = None,
-        memory: Annotated[str | None, typer.Option(help="What may be used beyond the model, such as 8GB.")] = None,
+        memory: Annotated[str | None, typer.Option(help="Memory to use beyond the model, for example 8GB.")] = None,
         open_page: Annotated[bool, typer.Option("--open", help="Open the report in the browser at the end.")] = False,
         plan: Annotated[bool, typer.Option("--plan", help=PLAN_HELP)] = False,
-        no_cache: Annotated[bool, typer.Option("--no-cache", help="Compute every step anew, and keep none.")] = False,
-        long: Annotated[bool, typer.Option("--long", help="It may take more than a week.")] = False,
+        no_cache: Annotated[
+            bool, typer.Option("--no-cache", help="Recompute every step, and keep none of them.")
+        ] = False,
+        long: Annotated[bool, typer.Option("--long", help="Allow a run that takes more than a week.")] = False,
         code: AllowCode = False,
         quiet: QuietOption = False,
         as_json: JsonOption = False,
@@ -89,7 +91,7 @@ def _command(kind: StudyKind) -> Command:
 
             result = run_study(name, out=out, cache=not no_cache, memory=allowed, long=long, **asked)
         except KeyboardInterrupt:
-            print("headcount: stopped. Finished steps are kept; the same command goes on from here.", file=sys.stderr)
+            print("headcount: stopped. Finished steps are kept; run the same command to resume.", file=sys.stderr)
             raise typer.Exit(130) from None
         if as_json:
             print_json({**result.summary, "folder": str(result.folder), "computed": result.computed})

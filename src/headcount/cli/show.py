@@ -31,8 +31,8 @@ from .app import (
     trust,
 )
 
-MODEL_HELP = "Whose tokenizer makes the prompts, and whose answers are shown."
-PYTHON_HELP = "The Python to make it with: 3.10, 3.11 or 3.12. By default headcount's own."
+MODEL_HELP = "Model whose tokenizer makes the prompts and whose answers are shown."
+PYTHON_HELP = "Python interpreter to use: 3.10, 3.11 or 3.12; by default headcount's own."
 
 
 SYMBOLS = (
@@ -54,7 +54,7 @@ def methods(as_json: JsonOption = False) -> None:
 
 @tasks_app.callback(invoke_without_command=True)
 def tasks(context: typer.Context, as_json: JsonOption = False) -> None:
-    """List tasks, look at their examples, check your own."""
+    """List tasks, look at their examples, check your own file."""
     if context.invoked_subcommand is None:
         list_tasks(as_json)
 
@@ -71,7 +71,7 @@ def show_task(
     task: Annotated[str, typer.Argument(help="A task, or a file of your own.")],
     model: Annotated[str, typer.Option(help=MODEL_HELP)] = "smollm2",
     n: Annotated[int, typer.Option("-n", "--n", help="How many examples.")] = 3,
-    seed: Annotated[int, typer.Option(help="Of the examples.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the examples.")] = 0,
     split: SplitOption = "words",
     device: DeviceOption = None,
     dtype: DtypeOption = None,
@@ -83,7 +83,7 @@ def show_task(
 
     trust(code)
     if n < 1:
-        raise HeadcountError(f"-n must be at least 1; this is {n}.")
+        raise HeadcountError(f"-n must be at least 1; got {n}.")
     loaded = load_model(model, device, dtype, revision)
     made = make_task(task, loaded, n=max(2 * n, 2), seed=seed, split=cast(SplitBy, split))
     for block in describe_examples(loaded, made.test[:n]):
@@ -93,11 +93,13 @@ def show_task(
 @app.command("questions")
 def show_questions(
     function: Annotated[str | None, typer.Argument(help="A function, such as retrieval; all by default.")] = None,
-    questions: Annotated[str, typer.Option(help="A JSON file in the layout of CogQA.")] = "built-in",
+    questions: Annotated[
+        str, typer.Option(help="JSON file with labelled questions, in the layout of CogQA.")
+    ] = "built-in",
     n: Annotated[int, typer.Option("-n", "--n", help="How many of each.")] = 3,
-    seed: Annotated[int, typer.Option(help="Of the questions.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the questions.")] = 0,
 ) -> None:
-    """Print questions that are labelled with the function they ask for, and their right answers."""
+    """Print the labelled questions of masked-heads with their correct answers."""
     from ..tasks.questions import questions as read_questions
 
     found = read_questions(questions, seed=seed)
@@ -113,7 +115,7 @@ def show_questions(
 def comet_setup(
     python: Annotated[str | None, typer.Option(help=PYTHON_HELP)] = None,
 ) -> None:
-    """Install COMET beside headcount, in the cache folder: some minutes, 1.4 GB; with CUDA several GB more."""
+    """Install COMET in the cache folder, in an environment of its own: a few minutes, 1.4 GB; more with CUDA."""
     from ..meters.comet import DEFAULT_MODEL, setup_comet
 
     with waiting("setting up COMET"):

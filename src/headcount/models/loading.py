@@ -59,7 +59,7 @@ def load(
     nothing takes, of another shape than the config wants, or that are not finite, are refused by name.
     """
     if not isinstance(source, str | Path | nn.Module):
-        raise HeadcountError(f"A model is a name, a folder or a module; this is a {type(source).__name__}.")
+        raise HeadcountError(f"A model is a name, a folder or a module; got a {type(source).__name__}.")
     if isinstance(source, nn.Module):
         options = {**from_pretrained, "device": device, "dtype": dtype, "base": base}
         if given := sorted(option for option, value in options.items() if value is not None):

@@ -91,7 +91,7 @@ class _Lost(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class Losses:
-    """Of one batch; the first two are means over tokens, the last is one number a token, with gradients."""
+    """Of one batch; the first two are means over tokens, the last is one number per token, with gradients."""
 
     loss: Tensor
     dense: Tensor

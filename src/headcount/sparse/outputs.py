@@ -46,7 +46,7 @@ def _plot(rows: Rows) -> bytes:
     loss.set(title="Loss", ylabel="nats a token")
     for axes in keys:
         line(axes, "keys_a_query", SPARSE_COLOUR)
-        axes.set(title=f"Keys a query ({rows[-1]['open_share']:.2%} of the edges at the end)", yscale="log")
+        axes.set(title=f"Keys per query ({rows[-1]['open_share']:.2%} of the edges at the end)", yscale="log")
     for name, colour in (("mean", SPARSE_COLOUR), ("tail", TAIL_COLOUR)):
         if f"{name}_multiplier" in rows[0]:
             line(multiplier, f"{name}_multiplier", colour, f"bound on the {name}")

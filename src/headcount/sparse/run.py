@@ -199,6 +199,6 @@ def _begin_with(trainee: Trainee, folder: Path) -> None:
 
 def in_words(row: dict[str, float]) -> str:
     """How training stands."""
-    gates = f" · open {row['open_share']:.2%} · {row['keys_a_query']:.2f} keys a query" if "open_share" in row else ""
+    gates = f" · open {row['open_share']:.2%} · {row['keys_a_query']:.2f} keys per query" if "open_share" in row else ""
     multipliers = ", ".join(f"{value:.3g}" for name, value in row.items() if name.endswith("multiplier"))
     return f"loss {row['loss']:.3f} (dense {row['dense_loss']:.3f}){gates} · multiplier {multipliers}"

@@ -93,7 +93,7 @@ def parse(path: Path) -> tuple[Table, StudyKind]:
         if key not in TABLES:
             raise HeadcountError(f"{path}: unknown key {quoted(key)} at the top.{_belongs(key)}")
     if not isinstance(raw.get("title", ""), str):
-        raise HeadcountError(f"{path}: title must be a text; this is {quoted(raw['title'])}.")
+        raise HeadcountError(f"{path}: title must be a text; got {quoted(raw['title'])}.")
     panels = raw.get("panel", [])
     if not isinstance(panels, list):
         raise HeadcountError(f"{path}: a panel is written as [[panel]], with two brackets.")
