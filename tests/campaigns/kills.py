@@ -29,7 +29,7 @@ def commands(folder, text):
     return {
         "heads": lambda out: ("run", "heads-kept", "--task", "ioi", "--method", "one-pass", *few, *study, out),
         "edges": lambda out: ("run", "edges-kept", "--task", "ioi", "--method", "one-pass", *few, *study, out),
-        "learned": lambda out: ("run", "heads-kept", "--task", "ioi", "--updates", 3, *few, *study, out),
+        "learned": lambda out: ("run", "heads-kept", "--task", "ioi", "--method", "learned", "--updates", 3, *few, *study, out),
         "roles": lambda out: ("run", "head-roles", "--task", "ioi", "--seeds", 1, "--updates", 3, "--batch", 2, "--ks",
                               "0,1", *study, out),
         "score": lambda out: (*scores, out),
