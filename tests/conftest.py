@@ -59,6 +59,14 @@ def light_fonts():
     STYLE["pdf.fonttype"] = embedded
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_disk():
+    """Nobody pulls the plug on a test, so none waits for the disk: what a killed process wrote is there without."""
+    synced, os.fsync = os.fsync, lambda handle: None
+    yield
+    os.fsync = synced
+
+
 @pytest.fixture
 def own_cache(tmp_path, monkeypatch):
     """A cache folder of the test's own, so that nothing is found that it did not make."""
