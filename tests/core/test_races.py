@@ -31,6 +31,7 @@ def files(place):
     return {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_processes_that_start_the_same_study_at_once_leave_one_whole_result(folder, own_cache, tmp_path):
     """With nothing in the cache that they share, and into the same folder; against an undisturbed run elsewhere."""
     shared, out = tmp_path / "shared", tmp_path / "out"
