@@ -181,7 +181,7 @@ def test_fewer_than_half_of_its_heads_do_ioi_and_chance_needs_clearly_more(model
 
 @pytest.mark.slow
 def test_a_few_edges_carry_ioi_and_half_of_them_by_chance_do_not(model):
-    task = hc.task("ioi", model, n=24, seed=0)
+    task = hc.task("ioi", model, n=16, seed=0)
     scores = hc.score(model, task, "eap-ig")
     assert scores.graph.n_edges == 70_651
     assert hc.forecast("smollm2").sizes.graph == scores.graph
