@@ -51,6 +51,7 @@ from .sparse.run import sparsify as sparsify
 from .studies import Panel as Panel
 from .studies import StudyKind as StudyKind
 from .studies import register_study as register_study
+from .studies.executors import executor as executor
 from .studies.opening import Run as Run
 from .studies.opening import open as open
 from .studies.plot import plot as plot

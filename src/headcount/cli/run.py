@@ -1,7 +1,8 @@
 """`headcount run KIND`: a command for every kind of study, with the options of that kind and no others."""
 
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from ..core.errors import HeadcountError
 from ..core.reading import local_path
 from ..studies import STUDIES, StudyKind
+from ..studies.executors import WHERE, executor
 from ..studies.study import parse, read_study, study_path
 from .app import AllowCode, open_in_browser, run_app, trust
 from .options import Command, given, options_of, own_options, takes_list, with_options
@@ -23,6 +25,8 @@ AGAIN = {
     "controls": "control",
 }
 """Keys whose option is given once for each value, where a kind of study takes several."""
+ON_HELP = "Where steps are run: processes of this machine, a Ray cluster, an array job of Slurm."
+ON_DEFAULT = "in this process"
 PLAN_HELP = "Say what would be run, what is cached, and what it takes."
 
 
@@ -33,6 +37,21 @@ def add_study_commands() -> None:
     for name, kind in STUDIES.sound().items():
         with suppress(HeadcountError):  # its TOML may be missing or wrong
             run_app.command(name)(_command(kind))
+
+
+@contextmanager
+def placed(on: str | None, options: dict[str, Any], dry_run: bool) -> Iterator[Any]:
+    """The executor that was asked for, if any; its workers are sent home afterwards."""
+    if on is None:
+        yield None
+        return
+    if dry_run and on != "slurm":
+        raise HeadcountError("--dry-run prints what Slurm would be given; it goes with --on slurm. See also --plan.")
+    made: Any = executor(on, **options)
+    try:
+        yield made
+    finally:
+        made.close()
 
 
 def study_first(arguments: list[str]) -> list[str]:
@@ -62,6 +81,13 @@ def _command(kind: StudyKind) -> Command:
         plan: Annotated[bool, typer.Option("--plan", help=PLAN_HELP)] = False,
         no_cache: Annotated[bool, typer.Option("--no-cache", help="Compute every step anew, and keep none.")] = False,
         long: Annotated[bool, typer.Option("--long", help="It may take more than a week.")] = False,
+        on: Annotated[str | None, typer.Option(metavar="|".join(WHERE), help=ON_HELP, show_default=ON_DEFAULT)] = None,
+        workers: Annotated[int | None, typer.Option(min=1, help="With --on: how many; as there is room for.")] = None,
+        ray_address: Annotated[str | None, typer.Option(help="Of a Ray cluster; else one is started here.")] = None,
+        partition: Annotated[str | None, typer.Option(help="Of Slurm.")] = None,
+        time: Annotated[int | None, typer.Option(min=1, help="Minutes that a job of Slurm may take.")] = None,
+        gpus: Annotated[int | None, typer.Option(min=0, help="Of each worker, on Ray and Slurm.")] = None,
+        dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what Slurm would be given.")] = False,
         code: AllowCode = False,
         study: Annotated[str | None, typer.Option(hidden=True)] = None,
         **values: Any,
@@ -72,14 +98,23 @@ def _command(kind: StudyKind) -> Command:
         asked: dict[str, Any] = {"models": values.pop("models") or (), "tasks": values.pop("task") or ()}
         asked |= {"quick": quick, "overrides": given(kind.settings, values)}
         name, allowed = study or kind.name, None if memory is None else parse_bytes(memory)
+        where = {"workers": workers, "address": ray_address, "partition": partition, "time": time, "gpus": gpus}
+        given_where = {key: value for key, value in where.items() if value is not None}
+        if on is None and (given_where or dry_run):
+            option = "dry-run" if dry_run else next(iter(given_where)).replace("address", "ray-address")
+            raise HeadcountError(f"--{option} goes with --on, which says where steps are run: {', '.join(WHERE)}.")
         if plan:
             from ..studies.forecast import print_plan
 
             return print_plan(read_study(name, **asked), allowed)
+        told: dict[str, Any] = {"out": out, "cache": not no_cache, "memory": allowed, "long": long}
         try:
-            from ..studies.runner import run as run_study
+            with placed(on, given_where, dry_run) as executor:
+                if dry_run:
+                    return print(executor.dry_run())
+                from ..studies.runner import run as run_study
 
-            result = run_study(name, out=out, cache=not no_cache, memory=allowed, long=long, **asked)
+                result = run_study(name, **told, **({"executor": executor} if on else {}), **asked)
         except KeyboardInterrupt:
             print("headcount: stopped. Finished steps are kept; the same command goes on from here.", file=sys.stderr)
             raise typer.Exit(130) from None

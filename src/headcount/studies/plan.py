@@ -109,10 +109,6 @@ class Step(Generic[R_co]):
     def key(self) -> str:
         return digest(self.description)
 
-    def compute(self, job: Job, inputs: Sequence[object]) -> R_co:
-        function = cast(Callable[..., R_co], resolve(self.function))
-        return function(job, *inputs)
-
 
 @dataclass(frozen=True)
 class Found:
