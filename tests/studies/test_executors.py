@@ -1,11 +1,23 @@
 """Executors: the same bytes wherever steps are run, and what becomes of workers that die, lack something or differ."""
 
 import json
+import os
+import resource
+import shutil
+import sys
 
 import pytest
 
 import headcount as hc
+from campaigns import workers
+from forked import FORKED
+from headcount.core.cache import Store
+from headcount.studies.bench import Bench
+from headcount.studies.executors import hand, ray, schedule
+from headcount.studies.executors.errand import Errand
 from headcount.studies.executors.in_process import in_process
+from headcount.studies.runner import plan_study
+from headcount.studies.study import read_study
 from planted_copying import records
 
 SMALLEST = {
@@ -64,14 +76,13 @@ def in_one_process(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    """Two nodes, each with a GPU that is not there."""
+def cluster(tmp_path_factory):
+    """Two nodes, each with a GPU that is not there, and with a cache of its own."""
     import ray as package
-    from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": 1, "include_dashboard": False})
-    made.add_node(num_cpus=1, num_gpus=1)
-    package.init(address=made.address, logging_level="ERROR", log_to_driver=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADCOUNT_CACHE", str(tmp_path_factory.mktemp("nodes")))
+        made = workers.cluster()
     yield made
     package.shutdown()
     made.shutdown()
@@ -98,3 +109,172 @@ def test_a_ray_cluster_gives_the_same_bytes(cluster, in_one_process, cache, tmp_
 
 def test_slurm_gives_the_same_bytes(in_one_process, cache, tmp_path):
     all_the_same(hc.executor("slurm", workers=1, cluster="local"), tmp_path, in_one_process)
+
+
+def test_a_cluster_that_does_not_see_the_cache_is_sent_steps_and_sends_results(
+    cluster, in_one_process, cache, tmp_path, monkeypatch
+):
+    elsewhere = lambda *told: {**hand.setup_of(*told), "store": str(tmp_path / "nowhere")}
+    monkeypatch.setattr(ray, "setup_of", elsewhere)
+    with hc.executor("ray", workers=1) as executor:
+        run("heads-kept", tmp_path, executor)
+        assert curves("heads-kept", tmp_path) == in_one_process["heads-kept"]
+        assert set(executor._shares.values()) == {False}
+    assert run("heads-kept", tmp_path).computed == 0, "the driver has it all"
+
+
+def test_a_worker_of_ray_that_is_killed_costs_its_step_and_nothing_else(cluster, folder, cache, tmp_path):
+    assert workers.ray_kills(1, tmp_path, folder, cluster, nodes=False, say=lambda words: None) == []
+
+
+@pytest.mark.parametrize(("on", "package"), [("ray", "ray"), ("slurm", "submitit")])
+def test_what_is_not_installed_is_named(on, package, headcount, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    code, _, said = headcount("run", "heads-kept", "--on", on)
+    assert code == 2
+    assert f"pip install 'headcount[{on}]'" in said
+
+
+def test_a_cluster_that_does_not_answer_is_told_at_once(headcount):
+    code, _, said = headcount("run", "heads-kept", "--on", "ray", "--ray-address", "127.0.0.1:1")
+    assert code == 2
+    assert "No Ray cluster answers at 127.0.0.1:1" in said
+
+
+def test_slurm_says_what_it_would_be_given_and_where_it_is_not(headcount, cache, tmp_path):
+    code, out, _ = headcount(
+        "run", "heads-kept", "--on", "slurm", "--dry-run", "--workers", 3, "--partition", "long", "--gpus", 2
+    )
+    assert code == 0
+    for line in ("--array=0-2%3", "--partition=long", "--gpus-per-node=2", "--time=240"):
+        assert f"#SBATCH {line}\n" in out
+    with pytest.raises(hc.HeadcountError, match="no sbatch on this machine"):
+        run("heads-kept", tmp_path, "slurm")
+
+
+def test_options_of_other_places_are_refused(headcount):
+    code, _, said = headcount("run", "heads-kept", "--workers", 2)
+    assert (code, "--workers goes with --on" in said) == (2, True)
+    code, _, said = headcount("run", "heads-kept", "--on", "local", "--partition", "long")
+    assert (code, "local takes no partition" in said) == (2, True)
+    with pytest.raises(hc.HeadcountError, match="no executor 'rya'. Did you mean 'ray'"):
+        hc.run("heads-kept", executor="rya")
+    with pytest.raises(hc.HeadcountError, match="loader of its own"):
+        hc.run("heads-kept", executor="local", loader=lambda name: None)
+
+
+@pytest.fixture
+def first_errand(folder, cache, tmp_path):
+    """A first step of a study of a model folder that is the test's own, ready to be sent; and a worker."""
+    model = tmp_path / "model"
+    shutil.copytree(folder, model)
+    tasks, asked = SMALLEST["heads-kept"]
+    study = read_study("heads-kept", models=[str(model)], tasks=tasks, overrides=asked)
+    step = plan_study(study, Bench(names=study.models)).plan.steps[0]
+    sent = json.loads(json.dumps(Errand.of(step).plain()))
+    return model, sent, hand.Hand(hand.setup_of(Store(), study.models))
+
+
+def test_an_errand_is_the_same_after_it_was_sent(first_errand):
+    _, sent, _ = first_errand
+    assert json.loads(json.dumps(Errand.parse(sent).plain())) == sent
+
+
+def test_a_worker_without_the_files_of_the_model_says_so(first_errand):
+    model, sent, worker = first_errand
+    shutil.rmtree(model)
+    answer = worker.do(sent)
+    assert answer["kind"] == "refused"
+    assert f"There is no model folder at {model}" in answer["words"]
+    assert os.uname().nodename in answer["words"], "where"
+
+
+def test_a_worker_with_other_versions_or_other_code_says_so(first_errand):
+    _, sent, worker = first_errand
+    told = sent["description"]
+    other = {**sent, "description": {**told, "versions": {**told["versions"], "torch": "1.0"}}}
+    assert "planned with torch 1.0, and a worker has" in worker.do(other)["words"]
+    assert "other source code" in worker.do({**sent, "description": {**told, "source": "another"}})["words"]
+    assert "cannot run the step" in worker.do({**sent, "function": "not_there:step"})["words"]
+    assert worker.do(sent)["kind"] == "done"
+
+
+def test_a_full_disk_on_a_node_ends_the_study_in_one_sentence_and_keeps_what_is_finished(first_errand, tmp_path):
+    _, sent, worker = first_errand
+
+    def limited(place):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
+        place.write_text(worker.do(sent)["words"])
+
+    process = FORKED.Process(target=limited, args=(tmp_path / "said",))
+    process.start()
+    process.join(60)
+    words = (tmp_path / "said").read_text()
+    assert "may not grow so large" in words
+    assert "Finished steps are kept" in words
+    assert worker.store.folder.exists()
+    assert not worker.store.has(sent["key"])
+
+
+class Troubled:
+    """A crew of two that computes here, and does to some steps what it is told."""
+
+    several = True
+
+    def __init__(self, bench, store, trouble):
+        self.bench, self.store, self.trouble, self.given, self.order = bench, store, trouble, {}, []
+
+    def idle(self):
+        return [name for name in ("one", "two") if name not in self.given]
+
+    def begin(self, worker, errand):
+        self.given[worker] = errand
+        self.order.append(errand.label)
+
+    def news(self):
+        from headcount.studies.executors.crew import News
+
+        worker, errand = self.given.popitem()
+        kind = self.trouble(errand.label, self.order.count(errand.label))
+        if kind is None:
+            errand.run(self.bench, self.store, lambda paid: None, lambda words: None)
+        return [News(worker, "paid", paid=1.0), News(worker, kind or "done", "the reason")]
+
+    def close(self):
+        pass
+
+
+def troubled(trouble, tmp_path, folder):
+    crews = []
+
+    def executor(plan, bench, store, bar, ledger, before):
+        from headcount.studies.executors.crew import Here
+
+        crews.append(Troubled(bench, store, trouble))
+        return schedule.Schedule(plan, crews[-1], Here(bench, store, bar), bar, ledger, before).run()
+
+    return run("heads-kept", tmp_path, executor, model=folder), crews[0].order
+
+
+def test_lost_steps_are_tried_again_and_refused_ones_are_not(folder, cache, tmp_path):
+    lost = lambda label, time: "lost" if "chance" in label and time < 3 else None
+    result, order = troubled(lost, tmp_path, folder)
+    assert sum("chance" in label for label in order) == 3
+    assert len(set(order)) == len(order) - 2 == result.computed
+
+    cache("refused")
+    with pytest.raises(hc.HeadcountError, match="the reason"):
+        troubled(lambda label, time: "refused" if "absolute" in label else None, tmp_path, folder)
+    kept = [entry.label for entry in Store().entries()]
+    assert any("attribution" in label for label in kept), "finished steps are kept"
+
+    cache("lost for ever")
+    with pytest.raises(hc.HeadcountError, match=f"has lost {schedule.TRIES} workers"):
+        troubled(lambda label, time: "lost" if "absolute" in label else None, tmp_path, folder)
+    cache("failed")
+    with pytest.raises(schedule.WorkerError, match="the reason"):
+        troubled(lambda label, time: "failed", tmp_path, folder)
+
+
+def test_a_driver_that_is_killed_and_started_again_computes_nothing_twice(folder, tmp_path, no_figures):
+    assert workers.driver_kills(1, tmp_path, folder, "local", say=lambda words: None) == []

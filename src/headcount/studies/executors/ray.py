@@ -80,6 +80,7 @@ class OnRay:
         self.ray = ray_package()
         self.workers, self.address = workers, address or os.environ.get("RAY_ADDRESS", "")
         self.gpus, self.cpus = gpus, cpus
+        require_answer(self.address)  # before anything is planned
         self._own = self._there = False
         self._marker: Path | None = None
         self._actors = dict[str, Any]()
@@ -205,7 +206,6 @@ class OnRay:
         try:
             with waiting("waiting for Ray"):
                 if self.address and self.address != "local":
-                    require_answer(self.address)
                     self.ray.init(address=self.address, **common)
                 else:
                     # /tmp/ray may be another user's.
@@ -233,7 +233,7 @@ def ray_package() -> Any:
 def require_answer(address: str) -> None:
     """Say at once that nobody is there: Ray itself tries for half a minute."""
     host, _, port = address.partition("://")[2].rpartition(":") if "://" in address else address.rpartition(":")
-    if address == "auto" or not host or not port.isdigit():
+    if not host or not port.isdigit():
         return  # Ray knows what it means, or says what is wrong with it
     try:
         socket.create_connection((host, int(port)), PATIENCE).close()
