@@ -40,7 +40,7 @@ def add_study_commands() -> None:
 
 
 @contextmanager
-def placed(on: str | None, options: dict[str, Any], dry_run: bool) -> Iterator[Any]:
+def _placed(on: str | None, options: dict[str, Any], dry_run: bool) -> Iterator[Any]:
     """The executor that was asked for, if any; its workers are sent home afterwards."""
     if on is None:
         yield None
@@ -109,7 +109,7 @@ def _command(kind: StudyKind) -> Command:
             return print_plan(read_study(name, **asked), allowed)
         told: dict[str, Any] = {"out": out, "cache": not no_cache, "memory": allowed, "long": long}
         try:
-            with placed(on, given_where, dry_run) as executor:
+            with _placed(on, given_where, dry_run) as executor:
                 if dry_run:
                     return print(executor.dry_run())
                 from ..studies.runner import run as run_study

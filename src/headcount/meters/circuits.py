@@ -12,6 +12,7 @@ A reader without a kept edge sees x_b,fill. Its value is that of the *base run*,
 counterfactual fill the counterfactual run itself. A head or an MLP outside the circuit costs nothing.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor
 
 from ..core.words import Readers
+from ..edit import first_reached
 from ..edit.edge_fills import BaseRun, EdgeFiller
 from ..edit.soft_stream import soft_edges
 from ..edit.stream import only_kept_edges
@@ -29,7 +31,7 @@ from ..models.wiring import find_graph, find_wiring
 from ..tasks.batches import batches
 from ..tasks.examples import Pair
 from .memory import Sizes, plan_circuits
-from .meter import Advance, Values, silent
+from .meter import Advance, Part, Values, shared_out, silent
 from .metrics import OF_PAIRS, Reference, measure_all
 
 
@@ -83,20 +85,17 @@ class CircuitMeter:
     def __len__(self) -> int:
         return len(self.pairs)
 
+    @property
+    def metrics(self) -> Sequence[str]:
+        return OF_PAIRS
+
     @leaves_no_trace
     @torch.no_grad()
     def measure(self, keeps: Tensor) -> Values:
         """Metric -> [circuit, pair]; `keeps` is [circuit, writer, reader], True for edges in the circuit."""
         values = {name: np.empty((len(keeps), len(self.pairs))) for name in OF_PAIRS}
         graph = self.wiring.graph
-        if self.graph.whole:  # each part of a whole edge is kept with it
-            keeps = keeps[:, :, self.graph.whole_readers]
-        alone = all(layer.heads_norm is None for layer in self.wiring.layers)  # no head changes what another writes
-        if self.prune or (self.filler.is_counterfactual and alone):
-            keeps = torch.from_numpy(np.stack([graph.pruned(keep) for keep in keeps.cpu().numpy()]))
-        keeps = keeps & torch.from_numpy(graph.real)
-        # Circuits of about one size run together.
-        by_size = keeps.flatten(1).sum(1).argsort(stable=True)
+        keeps, by_size = self._prepared(keeps)
         with self.wiring.readied():
             if self.plan.keeps_bases and not self._kept:
                 self._kept = list(self._base_runs())
@@ -109,6 +108,28 @@ class CircuitMeter:
                         values[name][np.ix_(some.numpy(), indices)] = value.cpu().double().numpy()
                     self.advance(len(some) * len(indices))
         return values
+
+    def _prepared(self, keeps: Tensor) -> tuple[Tensor, Tensor]:
+        """What is really kept, and in which order circuits are run."""
+        graph = self.wiring.graph
+        if self.graph.whole:  # each part of a whole edge is kept with it
+            keeps = keeps[:, :, self.graph.whole_readers]
+        alone = all(layer.heads_norm is None for layer in self.wiring.layers)  # no head changes what another writes
+        if self.prune or (self.filler.is_counterfactual and alone):
+            keeps = torch.from_numpy(np.stack([graph.pruned(keep) for keep in keeps.cpu().numpy()]))
+        keeps = keeps & torch.from_numpy(graph.real)
+        # Circuits of about one size run together.
+        return keeps, keeps.flatten(1).sum(1).argsort(stable=True)
+
+    def share(self, masks: Tensor, part: Part) -> Tensor:
+        """In the order of their sizes, in which they are run; a part has a multiple of what runs together in each
+        batch."""
+        together = 1
+        for indices, batch in batches(self.pairs, self.model.device, self.plan.tokens):
+            tokens = batch.clean[:, first_reached(batch, self.filler.fill, None) :].numel()
+            fitting = self.sizes.circuits_at_once(tokens, len(indices), self.plan.budget)
+            together = math.lcm(together, fitting)
+        return self._prepared(masks)[1][shared_out(len(masks), together, part)]
 
     def _run(self, base: BaseRun, keep: Tensor, uncut: Reference) -> dict[str, Tensor]:
         """Metric -> [circuit, pair]."""

@@ -1,6 +1,7 @@
 """The behaviour that is left under many cuts: examples in, one value a cut, a metric and an example out."""
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from ..models import Model
 from ..models.changes import leaves_no_trace
 from ..tasks.batches import Batch, batches
 from ..tasks.examples import Completion, Example
-from .meter import KEPT_BYTES, TOKENS_A_PASS, Advance, Values, silent
+from .meter import KEPT_BYTES, TOKENS_A_PASS, Advance, Part, Values, shared_out, silent
 from .metrics import Reference, measure_all, measured
 
 
@@ -70,6 +71,18 @@ class HeadMeter:
     def __len__(self) -> int:
         return len(self.examples)
 
+    @property
+    def metrics(self) -> Sequence[str]:
+        return self._metrics
+
+    def share(self, masks: Tensor, part: Part) -> Tensor:
+        """Batches differ in how many cuts share a pass; a part has a multiple of all of them."""
+        together = 1
+        for _, batch in batches(self._read, self.model.device, self.max_tokens):
+            tokens = batch.clean[:, self._start(batch)[1] :].numel()
+            together = math.lcm(together, max(self.max_tokens // tokens, 1))
+        return shared_out(len(masks), together, part)
+
     @leaves_no_trace
     @torch.no_grad()
     def measure(self, keeps: Tensor) -> Values:
@@ -116,12 +129,16 @@ class HeadMeter:
             first += len(choices)
         return {name: value[:, : len(self.examples)] for name, value in values.items()}
 
+    def _start(self, batch: Batch) -> tuple[Tensor | None, int]:
+        """Where cuts apply, None for everywhere, and the first position that they reach."""
+        where = None if self.positions == "all" else answer_positions(batch, self.positions)
+        return where, first_reached(batch, self.filler.fill, where)
+
     def _batches(self) -> Iterator[_Ready]:
         model, filler = self.model, self.filler
         for indices, batch in batches(self._read, model.device, self.max_tokens):
             ids = batch.clean if filler.side == "clean" else batch.corrupt
-            where = None if self.positions == "all" else answer_positions(batch, self.positions)
-            start = first_reached(batch, filler.fill, where)
+            where, start = self._start(batch)
             prefix = model.read_prefix(ids[:, :start]) if start else None
             ids, spots, uncut = ids[:, start:], batch.spots - start, None
             if "kl" in self._metrics:

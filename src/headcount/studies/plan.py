@@ -197,6 +197,17 @@ def _with_needs(step: Step[Result]) -> Iterator[Step[Result]]:
     yield step
 
 
+PART = 2**19
+"""Tokens of a part, about: some minutes where a model fits its machine. What costs less than two parts is not split.
+That depends on the plan alone, never on who runs it, so that keys agree."""
+
+
+def parts_of(cost: float, most: int) -> list[tuple[int, int]]:
+    """The parts of a long step, each with its number and how many there are; none where it is not worth while."""
+    count = min(int(cost // PART), most)
+    return [(number, count) for number in range(count)] if count > 1 else []
+
+
 def mean_length(examples: Sequence[Example]) -> float:
     """In tokens."""
     return sum(len(example.ids) for example in examples) / len(examples)

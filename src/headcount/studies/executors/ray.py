@@ -13,6 +13,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Self
 
 from ...core.cache import Store
@@ -221,13 +222,14 @@ class OnRay:
             say(f"Ray was started for this run, with {cores_here()} CPUs.")
 
 
-def ray_package() -> Any:
+def ray_package() -> ModuleType:
     """Ray, or what to install."""
     try:
         import ray
     except ImportError as error:
         raise HeadcountError("Running on Ray needs the package ray: pip install 'headcount[ray]'") from error
-    return ray
+    found: ModuleType = ray
+    return found
 
 
 def require_answer(address: str) -> None:

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ...core.cache import cache_folder
@@ -57,7 +58,7 @@ class Slurm(Boxes):
         from submitit.slurm.slurm import SlurmExecutor, _make_sbatch_string
 
         place = (self.place or Path()) / "RUN"
-        names: dict[str, str] = SlurmExecutor._equivalence_dict() or {}
+        names: Any = SlurmExecutor._equivalence_dict() or {}
         plain = {name.removeprefix("slurm_"): value for name, value in self.settings.items()}
         given: dict[str, Any] = {names.get(name, name): value for name, value in plain.items()}
         command = f"python -m submitit.core._submit {place / 'logs'}"
@@ -104,8 +105,12 @@ class Slurm(Boxes):
         return ""
 
     def stop(self) -> None:
+        for box in self.boxes.values():
+            (box.folder / DRIVER).unlink(missing_ok=True)  # those who look for it go by themselves
         for job in self._jobs:
             job.cancel(check=False)
+        for process in [job._process for job in self._jobs if self.cluster == "local"]:
+            process.wait()
         self._jobs = []
 
 
@@ -126,14 +131,16 @@ class Served:
 
         serve(Path(folder), lives, self.beat)
 
-    def checkpoint(self, folder: str) -> Any:
-        return submitit_package().helpers.DelayedSubmission(self, folder)
+    def checkpoint(self, folder: str) -> object:
+        again: object = submitit_package().helpers.DelayedSubmission(self, folder)
+        return again
 
 
-def submitit_package() -> Any:
+def submitit_package() -> ModuleType:
     """submitit, or what to install."""
     try:
         import submitit
     except ImportError as error:
         raise HeadcountError("Running on Slurm needs the package submitit: pip install 'headcount[slurm]'") from error
-    return submitit
+    found: ModuleType = submitit
+    return found

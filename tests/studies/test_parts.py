@@ -1,0 +1,53 @@
+"""Long sweeps are done in parts: steps of their own, that change no number."""
+
+import numpy as np
+import pytest
+import torch
+
+import headcount as hc
+from headcount.meters.meter import shared_out
+from headcount.studies import plan
+from headcount.sweeps.sweep import sweep
+
+
+@pytest.mark.parametrize(("count", "together", "of"), [(10, 1, 3), (10, 4, 3), (7, 7, 4), (3, 2, 5), (0, 1, 2)])
+def test_parts_are_whole_passes_and_leave_nothing_out(count, together, of):
+    parts = [shared_out(count, together, (number, of)) for number in range(of)]
+    assert torch.cat(parts).tolist() == list(range(count))
+    assert all(int(part[0]) % together == 0 for part in parts if len(part))
+
+
+def test_only_long_steps_have_parts_and_the_plan_alone_says_how_many():
+    assert plan.parts_of(1.9 * plan.PART, 100) == []
+    assert plan.parts_of(3.5 * plan.PART, 100) == [(0, 3), (1, 3), (2, 3)]
+    assert len(plan.parts_of(1e12, 5)) == 5
+
+
+@pytest.mark.parametrize("units", ["heads", "edges"])
+@pytest.mark.parametrize("order", ["absolute", "chance"])
+def test_a_sweep_from_parts_is_the_whole_sweep_bit_for_bit(units, order, folder, monkeypatch):
+    """With passes of two masks and more, and with the last one not full."""
+    monkeypatch.setattr("headcount.meters.memory.CIRCUIT_TOKENS", 200)
+    model = hc.load(folder)
+    task = hc.task("ioi", model, n=100 if units == "heads" else 12)
+    scores = hc.score(model, task, "attribution" if units == "heads" else "eap")
+    asked = {"keep": order, "points": 7, "draws": 2, "units": units}
+    whole = sweep(model, task, scores, **asked)
+    parts = [sweep(model, task, scores, part=(number, 3), **asked) for number in range(3)]
+    left = [np.isnan(part.values["logit_diff"]) for part in parts]
+    assert sum(not some.all() for some in left) > 1, "more than one has something to do"
+    found = sweep(model, task, scores, parts=parts, **asked)
+    assert found.ks == whole.ks
+    for name, values in whole.values.items():
+        assert found.values[name].tobytes() == values.tobytes(), name
+
+
+def test_a_study_whose_sweeps_are_split_leaves_the_same_bytes(folder, own_cache, no_figures, tmp_path, monkeypatch):
+    asked = {"n": 100, "points": 6, "draws": 2, "orders": ["absolute", "chance"], "method": "one-pass"}
+    told = {"models": [folder], "tasks": ["ioi"], "overrides": asked, "quiet": True}
+    whole = hc.run("heads-kept", out=tmp_path / "whole", **told)
+    monkeypatch.setattr(plan, "PART", 5000)
+    split = hc.run("heads-kept", out=tmp_path / "split", **told)
+    assert split.computed > whole.computed, "there are parts"
+    for name in ("curves.csv", "summary.json"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "split" / name).read_bytes()
