@@ -13,6 +13,8 @@ from ..core.files import LEAST_SPACE, fill_folder, writable_folder
 from ..core.progress import progress_bar, say
 from ..core.provenance import versions
 from ..core.registry import resolve
+from ..meters.memory import free_memory, show_bytes
+from ..meters.speed import require_end
 from ..models import NAMED, Model, gated_folder, load
 from ..models.adapters import ADAPTER, has_adapter
 from ..models.changes import leaves_no_trace
@@ -28,6 +30,9 @@ from .training import train
 
 CHECKPOINTS = 7
 """Room for two checkpoints at once, each the trained weights and two means of Adam's, and for the result."""
+FORWARDS, LOGITS = 4, 3
+"""What a step costs, in forward passes of its batch (the dense model's, its own and twice that back), and how many
+times the logits of a batch are held, as float32 (of both models, and their gradient)."""
 REPORT = "headcount.studies.report:write_report"
 """Pages are made in a room below, so it is looked up late."""
 
@@ -42,6 +47,7 @@ def sparsify(
     start_from: str | Path | None = None,
     merge: bool = False,
     device: str | None = None,
+    long: bool = False,
     quiet: bool = False,
 ) -> Evaluation:
     """Turn a model into its sparse twin, and write it to a folder that `headcount.load` takes.
@@ -54,6 +60,7 @@ def sparsify(
     - `recipe`: the settings; see `Recipe`.
     - `start_from`: the folder of an earlier result, whose adapter and gates training begins with.
     - `merge`: write whole weights also where adapters were trained.
+    - `long`: whether it may take more than a week.
 
     Returns what the result is worth on held-out text, gates hard; the same is in its card.
     """
@@ -74,6 +81,7 @@ def sparsify(
     if longest is not None and length > longest:
         raise HeadcountError(f"{model.name} reads {longest} tokens at most, and sequences of {length} are wanted.")
     model.require_tokenizer()
+    _require_end(model, recipe, long)
     sources = [text] if isinstance(text, str) else list(text)
     sequences = read_text(model, sources, recipe)
     weights = model.weights_hash, str(model.hf.dtype), gated_folder.weight_norms(model)
@@ -132,6 +140,18 @@ def _require_own(folder: Path) -> None:
             f"{folder} holds other files ({', '.join(others[:3])}{' …' if others[3:] else ''}). Give --out a new or an"
             " empty folder."
         )
+
+
+def _require_end(model: Model, recipe: Recipe, long: bool) -> None:
+    """Refuse a batch that the machine cannot hold, and steps that would take longer than a week."""
+    tokens = recipe.batch * recipe.length
+    needed, free = tokens * model.vocabulary * LOGITS * 4, free_memory(model.device)
+    if free is not None and needed > free:
+        raise HeadcountError(
+            f"The logits of {recipe.batch:,} sequences of {recipe.length:,} tokens take {show_bytes(needed)}, and"
+            f" {show_bytes(free)} are free on {model.device}. Give a smaller --batch or --length."
+        )
+    require_end({model: float(FORWARDS * recipe.steps * tokens)}, long, "Give fewer --steps or a smaller --batch")
 
 
 def _precision(device: str | None) -> str:
