@@ -10,10 +10,10 @@ import pytest
 
 import headcount as hc
 from campaigns import workers
-from forked import FORKED
+from forked import FORKED, Worker
 from headcount.core.cache import Store
 from headcount.studies.bench import Bench
-from headcount.studies.executors import hand, ray, schedule
+from headcount.studies.executors import hand, local, ray, schedule
 from headcount.studies.executors.errand import Errand
 from headcount.studies.executors.in_process import in_process
 from headcount.studies.runner import plan_study
@@ -52,8 +52,25 @@ def curves(name, place):
     return (place / name / "curves.csv").read_bytes()
 
 
+PICTURES = {
+    "studies.kept.outputs": ("save_figure", "draw", "draw_scores", "draw_tasks"),
+    "studies.head_roles.outputs": ("save_figure", "draw_roles"),
+    "studies.masked_heads.outputs": ("save_figure", "draw_functions", "draw_masked", "draw_steering"),
+    "studies.runner": ("write_study_report",),
+}
+
+
+def leave_out_pictures(patch):
+    """Figures and pages take most of the time of studies as small as these."""
+    for place, names in PICTURES.items():
+        for name in names:
+            patch.setattr(f"headcount.{place}.{name}", lambda *arguments, **options: None)
+
+
 @pytest.fixture
-def cache(tmp_path, monkeypatch, no_figures):
+def cache(tmp_path, monkeypatch):
+    leave_out_pictures(monkeypatch)
+
     def fresh(name):
         monkeypatch.setenv("HEADCOUNT_CACHE", str(tmp_path / f"cache-{name}"))
         return tmp_path / f"cache-{name}"
@@ -68,8 +85,7 @@ def in_one_process(tmp_path_factory):
     place = tmp_path_factory.mktemp("in-one-process")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HEADCOUNT_CACHE", str(place / "cache"))
-        for kind in ("kept", "head_roles", "masked_heads"):
-            patch.setattr(f"headcount.studies.{kind}.outputs.save_figure", lambda figure, folder, name="": None)
+        leave_out_pictures(patch)
         for name in SMALLEST:
             assert run(name, place).computed
     return {name: curves(name, place) for name in SMALLEST}
@@ -98,33 +114,44 @@ def all_the_same(executor, place, expected):
         assert run("head-roles", place, executor).computed == 0, "all is found again"
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_processes_of_this_machine_give_the_same_bytes(workers, in_one_process, cache, tmp_path):
-    all_the_same(hc.executor("local", workers=workers), tmp_path, in_one_process)
+def test_two_processes_of_this_machine_give_the_same_bytes(in_one_process, cache, tmp_path):
+    all_the_same(hc.executor("local", workers=2), tmp_path, in_one_process)
 
 
-def test_a_ray_cluster_gives_the_same_bytes(cluster, in_one_process, cache, tmp_path):
+def test_one_other_process_gives_the_same_bytes(in_one_process, cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(local.subprocess, "Popen", Worker)
+    all_the_same(hc.executor("local", workers=1), tmp_path, in_one_process)
+
+
+def test_a_ray_cluster_gives_the_same_bytes_also_where_it_does_not_see_the_cache_and_a_worker_is_killed(
+    cluster, in_one_process, cache, tmp_path, monkeypatch
+):
+    """One of two workers shares the driver's cache; the other is sent steps, and sends results. Then one is killed."""
+    told, seen = [], set()
+
+    def setup(*about):
+        told.append(about)
+        own = hand.setup_of(*about)
+        return own if len(told) == 1 else {**own, "store": str(tmp_path / "nowhere")}
+
+    def killed(executor, worker, errand):
+        seen.update(executor._shares.values())
+        begin(executor, worker, errand)
+        if "chance" in errand.label and not struck:
+            struck.append(worker)
+            executor.ray.kill(executor._actors[worker])
+
+    struck, begin = [], ray.OnRay.begin
+    monkeypatch.setattr(ray, "setup_of", setup)
+    monkeypatch.setattr(ray.OnRay, "begin", killed)
     all_the_same(hc.executor("ray"), tmp_path, in_one_process)
+    assert seen == {True, False}
+    assert len(struck) == 1
+    assert len(told) == 3, "another has taken the place of the one that was killed"
 
 
 def test_slurm_gives_the_same_bytes(in_one_process, cache, tmp_path):
     all_the_same(hc.executor("slurm", workers=1, cluster="local"), tmp_path, in_one_process)
-
-
-def test_a_cluster_that_does_not_see_the_cache_is_sent_steps_and_sends_results(
-    cluster, in_one_process, cache, tmp_path, monkeypatch
-):
-    elsewhere = lambda *told: {**hand.setup_of(*told), "store": str(tmp_path / "nowhere")}
-    monkeypatch.setattr(ray, "setup_of", elsewhere)
-    with hc.executor("ray", workers=1) as executor:
-        run("heads-kept", tmp_path, executor)
-        assert curves("heads-kept", tmp_path) == in_one_process["heads-kept"]
-        assert set(executor._shares.values()) == {False}
-    assert run("heads-kept", tmp_path).computed == 0, "the driver has it all"
-
-
-def test_a_worker_of_ray_that_is_killed_costs_its_step_and_nothing_else(cluster, folder, cache, tmp_path):
-    assert workers.ray_kills(1, tmp_path, folder, cluster, nodes=False, say=lambda words: None) == []
 
 
 @pytest.mark.parametrize(("on", "package"), [("ray", "ray"), ("slurm", "submitit")])
@@ -276,5 +303,6 @@ def test_lost_steps_are_tried_again_and_refused_ones_are_not(folder, cache, tmp_
         troubled(lambda label, time: "failed", tmp_path, folder)
 
 
-def test_a_driver_that_is_killed_and_started_again_computes_nothing_twice(folder, tmp_path, no_figures):
+def test_a_driver_that_is_killed_and_started_again_computes_nothing_twice(folder, cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(local.subprocess, "Popen", Worker)
     assert workers.driver_kills(1, tmp_path, folder, "local", say=lambda words: None) == []

@@ -2,19 +2,20 @@
 
 import numpy as np
 import pytest
-import torch
 
 import headcount as hc
-from headcount.meters.meter import shared_out
+from headcount.meters.meter import own_passes
 from headcount.studies import plan
 from headcount.sweeps.sweep import sweep
 
 
-@pytest.mark.parametrize(("count", "together", "of"), [(10, 1, 3), (10, 4, 3), (7, 7, 4), (3, 2, 5), (0, 1, 2)])
-def test_parts_are_whole_passes_and_leave_nothing_out(count, together, of):
-    parts = [shared_out(count, together, (number, of)) for number in range(of)]
-    assert torch.cat(parts).tolist() == list(range(count))
-    assert all(int(part[0]) % together == 0 for part in parts if len(part))
+@pytest.mark.parametrize(("passes", "of"), [([10], 3), ([4, 1, 7], 3), ([1, 1], 5), ([3, 0, 2], 2)])
+def test_every_pass_is_in_one_part(passes, of):
+    parts = [own_passes(passes, (number, of)) for number in range(of)]
+    for batch, count in enumerate(passes):
+        assert [turn for part in parts for turn in part[batch]] == list(range(count))
+    sizes = [sum(map(len, part)) for part in parts]
+    assert max(sizes) - min(sizes) <= 1
 
 
 def test_only_long_steps_have_parts_and_the_plan_alone_says_how_many():
@@ -46,7 +47,7 @@ def test_a_study_whose_sweeps_are_split_leaves_the_same_bytes(folder, own_cache,
     asked = {"n": 100, "points": 6, "draws": 2, "orders": ["absolute", "chance"], "method": "one-pass"}
     told = {"models": [folder], "tasks": ["ioi"], "overrides": asked, "quiet": True}
     whole = hc.run("heads-kept", out=tmp_path / "whole", **told)
-    monkeypatch.setattr(plan, "PART", 5000)
+    monkeypatch.setattr(plan, "PART", 1500)
     split = hc.run("heads-kept", out=tmp_path / "split", **told)
     assert split.computed > whole.computed, "there are parts"
     for name in ("curves.csv", "summary.json"):

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -39,21 +38,23 @@ class Meter(Protocol[M]):
 
 
 class SharedMeter(Meter[Tensor], Protocol):
-    """One whose masks can be shared out: those of a part give the same bits as among all others."""
+    """One whose work can be shared out."""
 
-    @property
-    def metrics(self) -> Sequence[str]: ...
-
-    def share(self, masks: Tensor, part: Part) -> Tensor:
-        """Which of the masks are in a part: whole passes, so that none runs with other masks than it would."""
+    def measure(self, masks: Tensor, part: Part = WHOLE) -> Readings:
+        """Of a part, what other parts measure is not a number. A part is whole passes, the same that the whole work
+        has, so that its numbers are the same bits."""
 
 
-def shared_out(count: int, together: int, part: Part) -> Tensor:
-    """Places from 0 to `count` that are in a part: whole groups of so many that run together."""
+def own_passes(passes: Sequence[int], part: Part) -> list[range]:
+    """Which passes of each batch are in a part, where each batch has so many: those of one batch go together, as far
+    as that can be, because a batch has to be made ready."""
     number, of = part
-    groups = -(-count // together)
-    first, last = (min(groups * end // of * together, count) for end in (number, number + 1))
-    return torch.arange(first, last)
+    first, last = (sum(passes) * end // of for end in (number, number + 1))
+    found, before = [], 0
+    for count in passes:
+        found.append(range(max(first - before, 0), min(max(last - before, 0), count)))
+        before += count
+    return found
 
 
 def silent(prompts: int) -> None:

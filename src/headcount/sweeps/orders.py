@@ -75,16 +75,7 @@ def measured(order: Order[M], meter: Meter[M], ks: Sequence[int], part: Part = W
 
 
 def _read(meter: Meter[M], masks: M, part: Part) -> Readings:
-    if part == WHOLE:
-        return meter.measure(masks)
-    all_masks, shared = cast(Tensor, masks), cast(SharedMeter, meter)
-    own, found = shared.share(all_masks, part), Readings()
-    values = shared.measure(all_masks[own]) if len(own) else {}
-    for name in shared.metrics:
-        found[name] = np.full((len(all_masks), len(shared)), np.nan)
-        if len(own):
-            found[name][own] = values[name]
-    return found
+    return meter.measure(masks) if part == WHOLE else cast(SharedMeter, meter).measure(cast(Tensor, masks), part)
 
 
 def merged(parts: Sequence[Readings]) -> Readings:

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import cast
 
 import torch
 
@@ -100,5 +100,5 @@ class Errand:
             )
 
 
-def named(kind: type[Any]) -> str:
+def named(kind: type[object]) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
