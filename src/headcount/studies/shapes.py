@@ -35,7 +35,7 @@ class StandIn(Model):
 
 def shape_name(name: str) -> str | None:
     """The known shape that a model's name speaks of: a hub id, or a folder that is called like it."""
-    known = Path(name).name.lower().removesuffix("-hf")
+    known = Path(name).name.lower().removesuffix("-hf").removesuffix("-instruct")
     return known if known in SHAPES else None
 
 
