@@ -34,14 +34,16 @@ def study(folder, place, executor=in_process):
     return (place / "out" / "curves.csv").read_bytes(), result.computed
 
 
-def cluster():
-    """Two nodes, each with a GPU that is not there; a third process of Ray keeps the books."""
+def cluster(spare=True):
+    """Two nodes, each with a GPU that is not there. With `spare` neither is the head, so that both may be killed."""
     import ray
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    for _ in range(2):
-        made.add_node(num_cpus=1, num_gpus=1)
+    has = {"num_cpus": 1, "num_gpus": 1}
+    head = {"num_cpus": 0} if spare else has
+    made = Cluster(initialize_head=True, head_node_args={**head, "include_dashboard": False})
+    for _ in range(1 + spare):
+        made.add_node(**has)
     ray.init(address=made.address, logging_level="ERROR", log_to_driver=False)
     return made
 

@@ -98,7 +98,7 @@ def cluster(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HEADCOUNT_CACHE", str(tmp_path_factory.mktemp("nodes")))
-        made = workers.cluster()
+        made = workers.cluster(spare=False)
     yield made
     package.shutdown()
     made.shutdown()

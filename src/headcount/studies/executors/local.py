@@ -30,7 +30,7 @@ class Local(Boxes):
                 f"{self.workers} workers with {threads} threads each share {cores} cores. OMP_NUM_THREADS="
                 f"{max(cores // self.workers, 1)} is faster; it may change last digits, in one process too."
             )
-        self._processes = dict[str, subprocess.Popen[bytes]]()
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def share(self) -> float:
         return 1 / self.workers
