@@ -159,7 +159,7 @@ class Schedule:
     def _ends(self, step: Step[Result], result: Result | HeadcountError, paid: float = 0.0) -> None:
         self.waiting.pop(step.key, None)
         self.found.results[step.key] = result
-        self.bar.advance(step.cost - paid)  # what a step costs is known only about before it
+        self.bar.drop(step.cost - paid)  # found in the cache, or less than forecast
 
 
 def longest_ways(plan: Plan) -> dict[str, float]:
