@@ -171,11 +171,11 @@ def test_a_model_that_gives_no_numbers_ends_in_a_sentence(task):
 
 
 def test_what_cannot_be_learned_is_said(model, task, planted_task):
-    with pytest.raises(hc.HeadcountError, match=r"learned takes a headcount.Learning as its fit; this is Fit\("):
+    with pytest.raises(hc.HeadcountError, match=r"learned takes a headcount.Learning as its fit; got Fit\("):
         hc.score(model, task, "learned", fit=hc.Fit())
     with pytest.raises(hc.HeadcountError, match=r"edge-pruning takes a headcount.Pruning as its fit"):
         hc.score(model, task, "edge-pruning", fit=SHORT)
-    with pytest.raises(hc.HeadcountError, match="learned takes the fill zero or mean.*; this is 'resample'"):
+    with pytest.raises(hc.HeadcountError, match="learned takes the fill zero or mean.*; got 'resample'"):
         hc.score(model, task, "learned", fill="resample", fit=SHORT)
     with pytest.raises(hc.HeadcountError, match="'kl' needs pairs of prompts"):
         hc.score(hc.load(str(PLANTED)), planted_task, "learned", fit=SHORT.changed(loss="kl"))

@@ -191,8 +191,8 @@ def test_the_resolved_toml_says_everything(tmp_path):
         ),
         ('[default]\nn = 4\n[[panel]]\ntask = "ioi"\n', "unknown key 'default' at the top. Did you mean 'defaults'"),
         ('[quick]\npoint = 4\n[[panel]]\ntask = "ioi"\n', r"\[quick\]: unknown key 'point'. Did you mean 'points'"),
-        ('[[panel]]\ntask = "ioi"\nn = "many"\n', "n must be a whole number; this is 'many'"),
-        ('[[panel]]\ntask = "ioi"\nn = true\n', "n must be a whole number; this is True"),
+        ('[[panel]]\ntask = "ioi"\nn = "many"\n', "n must be a whole number; got 'many'"),
+        ('[[panel]]\ntask = "ioi"\nn = true\n', "n must be a whole number; got True"),
         ('[[panel]]\ntask = "ioi"\nmodels = "m"\n', "models must be a list of texts"),
         ('[[panel]]\ntask = "ioi"\nks = [1.5]\n', "ks must be"),
         ('[[panel]]\ntask = "ioi"\norders = ["worst"]\n', "orders cannot be 'worst'"),
@@ -320,7 +320,7 @@ def test_edges_by_query_head_and_with_another_fill(folder, own_cache, tmp_path):
     assert wide.curves[0].provenance["arguments"]["prune"] is True
     written = (tmp_path / "wide" / "study.toml").read_text()
     assert tomllib.loads(written)["panel"][0]["prune"] is True
-    with pytest.raises(hc.HeadcountError, match="prune must be true or false; this is 'yes'"):
+    with pytest.raises(hc.HeadcountError, match="prune must be true or false; got 'yes'"):
         hc.run("edges-kept", out=tmp_path, overrides={"prune": "yes"})
 
 

@@ -1,4 +1,4 @@
-"""Learned rankings (Matryoshka attribution, Arora 2026): one score a unit, trained so that the top k do the task.
+"""Learned rankings (Matryoshka attribution, Arora 2026): one score per unit, trained so that the top k do the task.
 
 Every update draws a budget k, log-uniform from 1 to all units, so that small circuits count as much as large ones. The
 soft top k of the scores (`soft_top.py`) is kept, all else carries the fill, and the loss is how far the metric then is

@@ -25,7 +25,7 @@ from .evaluation import Evaluation, evaluate
 from .outputs import LOGS, Rows, write_log, write_result
 from .recipe import Recipe
 from .text import read_text
-from .trainee import Trainee, make_trainee
+from .trainee import Trainee, make_trainee, start_sinks
 from .training import train
 
 CHECKPOINTS = 7
@@ -94,6 +94,8 @@ def sparsify(
     writable_folder(folder, LEAST_SPACE + CHECKPOINTS * trained)
     if earlier is not None:
         _begin_with(trainee, earlier)
+    elif recipe.sinks and trainee.gates:
+        start_sinks(trainee, sequences.batch(recipe, 0)[0].to(model.device))
     with progress_bar(recipe.steps, quiet=quiet or not accelerator.is_main_process) as bar:
         bar.describe(f"{model.name} · {'dense control' if recipe.control else 'sparse'}")
 
@@ -182,6 +184,9 @@ def _require_start(folder: Path, model: Model, recipe: Recipe) -> str:
         raise HeadcountError(f"{folder} is {kind}; a run goes on from one of its own kind, with or without --control.")
     if facts.form is not None and (facts.form, facts.sharpness) != (recipe.form, recipe.sharpness):
         raise HeadcountError(f"The gates in {folder} are {facts.form}, of sharpness {facts.sharpness}; give the same.")
+    if facts.form is not None and gated_folder.has_sinks(folder) != recipe.sinks:
+        has, give = ("no sinks", "--no-sinks") if recipe.sinks else ("sinks", "--sinks")
+        raise HeadcountError(f"The heads in {folder} have {has}. Give {give} to resume from it.")
     if facts.made["recipe"]["lora"] != recipe.lora:
         raise HeadcountError(f"The adapter in {folder} has the rank {facts.made['recipe']['lora']}; give --lora so.")
     gated_folder.require_base(facts, model, folder)
@@ -199,6 +204,9 @@ def _begin_with(trainee: Trainee, folder: Path) -> None:
 
 def in_words(row: dict[str, float]) -> str:
     """How training stands."""
-    gates = f" · open {row['open_share']:.2%} · {row['keys_a_query']:.2f} keys a query" if "open_share" in row else ""
+    gates = ""
+    if "open_share" in row:
+        keys, empty = row["keys_a_query"], row["empty_rows"]
+        gates = f" · open {row['open_share']:.2%} · {keys:.2f} keys per query · {empty:.0%} of rows empty"
     multipliers = ", ".join(f"{value:.3g}" for name, value in row.items() if name.endswith("multiplier"))
     return f"loss {row['loss']:.3f} (dense {row['dense_loss']:.3f}){gates} · multiplier {multipliers}"

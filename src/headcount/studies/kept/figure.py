@@ -44,7 +44,7 @@ Looks = dict[Curve, dict[str, Any]]
 
 
 def plot(curves: Sequence[Curve], threshold: float | None = 0.9, title: str = "", one_panel: bool = False) -> Figure:
-    """A panel a task and fill; or all in one panel, whose lines are then told apart by their tasks too."""
+    """One panel per task and fill; or all in one panel, whose lines are then told apart by their tasks too."""
     panels = [panel for own in grouped(curves, "fill").values() for panel in grouped(own, "title").items()]
     if one_panel:
         together = "; ".join(dict.fromkeys(curve.title for curve in curves))
@@ -297,7 +297,7 @@ def _caption(curves: Sequence[Curve], thresholds: Sequence[Threshold], repeats: 
     pairs, draws = (different(getattr(curve, name) for curve in curves) for name in ("pairs", "draws"))
     chance = any(curve.draws > 1 for curve in curves)
     by_draws = f" and, by chance, over {draws.removeprefix('1–')} draws" if chance else ""
-    parts.append(f"{pairs} test prompts a panel, bands 90 % intervals over them{by_draws}")
+    parts.append(f"{pairs} test prompts per panel, bands 90 % intervals over them{by_draws}")
     if drawn := dict.fromkeys(f"{1 - threshold:.2g}" for threshold in thresholds if threshold):
         within = " or ".join(drawn) + (", panel by panel," if len(drawn) > 1 else "")
         parts.append(f"dots: within {within} of the whole model's effect, on the mean; rings: reached before")

@@ -11,7 +11,7 @@ from .outputs import KeptEntry, KeptSummary
 
 
 def show(result: StudyResult[KeptSummary]) -> None:
-    """One table: a row a curve, with what is the same in all rows said above it."""
+    """One table: one row per curve, with what is the same in all rows said above it."""
     entries = result.summary["curves"]
     models = dict.fromkeys(f"{entry['model']} ({entry['total']} {in_words(entry['units'])})" for entry in entries)
     methods = dict.fromkeys(entry["method"] for entry in entries if entry["order"] != "chance")
