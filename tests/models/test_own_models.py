@@ -67,6 +67,13 @@ def test_the_base_may_be_named_and_is_asked_for_where_it_is_gone(adapter, base, 
         hc.load(moved, base=moved)
 
 
+def test_an_adapter_that_peft_cannot_merge_is_refused(adapter):
+    facts = json.loads((adapter / "adapter_config.json").read_text())
+    (adapter / "adapter_config.json").write_text(json.dumps({**facts, "alora_invocation_tokens": [1, 2]}))
+    with pytest.raises(hc.HeadcountError, match=r"lora cannot be merged: aLoRA does not support merging\. Load it"):
+        hc.load(adapter)
+
+
 @torch.no_grad()
 def test_a_peft_model_in_memory_is_copied_and_merged():
     mine = adapted(tiny("llama-gqa").hf)

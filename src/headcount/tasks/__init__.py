@@ -15,7 +15,7 @@ from ..core.words import SPLITS_BY, SplitBy
 from .entries import entries_of, is_own, read_entries
 from .examples import Task
 from .jsonl import Entry, examples_of
-from .known_sets import KNOWN_SETS, is_known_set, read_known_set
+from .known_sets import KNOWN_SETS, is_known_set, read_known_set, short_name, title_of
 from .lm_eval import PREFIX, read_lm_eval
 from .nonsense import PREFIX as NONSENSE
 from .nonsense import nonsense
@@ -108,7 +108,7 @@ def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
     rng = random.Random(f"{name} {seed}")
     items: Sequence[Sequence[Item]]
     if is_known_set(name):
-        title, items = name.partition(":")[0], read_known_set(name, rng)
+        title, items = title_of(name), read_known_set(name, rng)
     elif is_own(name):
         return _own(plain(Path(name).stem), read_entries(name), name, tokens, n, seed)
     elif name.startswith(PREFIX):
@@ -126,7 +126,7 @@ def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
             return Task(name, title, source.metric, first, second)
         items = source.items(rng)
     train, test = draw_completions(items, tokens, n // 2, name)
-    return Task(name, title, "log_prob", train, test)
+    return Task(short_name(name), title, "log_prob", train, test)
 
 
 def _own(name: str, entries: Mapping[int, Entry], where: str, tokens: Tokens, n: int, seed: int) -> Task:
