@@ -71,7 +71,7 @@ def test_the_figure_says_the_median_and_the_caption_that_there_are_repeats():
     first, *others = (curve_of([[0, *[5] * k, *[10] * (20 - k)]] * 4, range(21)) for k in (3, 9, 6))
     figure = draw([("IOI", [first])], threshold=0.9, repeats={first: Repeats((first, *others))})
     assert [text.get_text() for ax in figure.axes for text in ax.texts] == ["7"]
-    assert "of 3 repeats the median and the range" in figure.get_supxlabel().replace("\n", " ")
+    assert "median and range of 3 repeats" in figure.get_supxlabel().replace("\n", " ")
     alone = draw([("IOI", [first])], threshold=0.9)
     assert [text.get_text() for ax in alone.axes for text in ax.texts] == ["4"]
     assert "repeats" not in alone.get_supxlabel()

@@ -24,6 +24,7 @@ AGAIN = {
     "controls": "control",
 }
 """Keys whose option is given once for each value, where a kind of study takes several."""
+WIDTH_HELP = "Width of the figure: a column or the page of a paper."
 PLAN_HELP = "Print what would run, what is cached, and how long it takes; run nothing."
 
 
@@ -65,6 +66,7 @@ def _command(kind: StudyKind) -> Command:
             bool, typer.Option("--no-cache", help="Recompute every step, and keep none of them.")
         ] = False,
         long: Annotated[bool, typer.Option("--long", help="Allow a run that takes more than a week.")] = False,
+        width: Annotated[str, typer.Option(metavar="column|page", help=WIDTH_HELP, show_default="panels")] = "",
         code: AllowCode = False,
         quiet: QuietOption = False,
         as_json: JsonOption = False,
@@ -76,7 +78,7 @@ def _command(kind: StudyKind) -> Command:
         trust(code)
         hush(quiet)
         asked: dict[str, Any] = {"models": values.pop("models") or (), "tasks": values.pop("task") or ()}
-        asked |= {"quick": quick, "overrides": given(kind.settings, values)}
+        asked |= {"quick": quick, "overrides": given(kind.settings, values), "width": width}
         name, allowed = study or kind.name, None if memory is None else parse_bytes(memory)
         if plan:
             found = read_study(name, **asked)

@@ -106,6 +106,7 @@ def run(
     executor: Executor = in_process,
     long: bool = False,
     quiet: bool = False,
+    width: str = "",
 ) -> StudyResult[Summary]:
     """Run a bundled study by its name, or a TOML file.
 
@@ -120,8 +121,9 @@ def run(
     - `cache`: whether finished steps are looked up and kept.
     - `executor`: what takes the plan; in this process by default.
     - `long`: whether it may take more than a week.
+    - `width`: of the figure, `"column"` or `"page"` of a paper; as wide as its panels by default.
     """
-    read = read_study(study, quick=quick, models=models, tasks=tasks, overrides=overrides)
+    read = read_study(study, quick=quick, models=models, tasks=tasks, overrides=overrides, width=width)
     folder = writable_folder(Path(out) if out else Path("headcount-results") / read.name)
     store = Store() if cache else None
     if store is not None:
