@@ -165,8 +165,8 @@ def draw_steering(found: Sequence[Steering], title: str = "") -> Figure:
     axes[0].set_ylabel("Accuracy")
     handles, labels = axes[0].get_legend_handles_labels()
     caption = (
-        f"alpha times the direction from wrong to right answers; bars: 90 % of {len(found[0].control)} random directions;"
-        " circle: the alpha that is best on validation"
+        f"alpha times the direction from wrong to right answers; bars: 90 % of {len(found[0].control)} random"
+        " directions; circle: the alpha that is best on validation"
     )
     legend = dict(zip(labels, handles, strict=True))
     surround(figure, legend, 3, title, caption, title_fontsize=None, fontsize=8)
