@@ -67,6 +67,7 @@ def read_study(
     if tasks:
         own = {task: [panel for panel in written if panel["task"] == task] for task in tasks}
         written = [panel for task, panels in own.items() for panel in panels or [{"task": task}]]
+    written = [{**panel, "task": task} for panel in written for task in _tasks_of(panel["task"])]
     if not written:
         raise HeadcountError(f'The study {path} has no panel. Add at least: [[panel]] with task = "ioi".')
     if models:
@@ -86,6 +87,15 @@ def _width(asked: object) -> str:
         return ""
     require_known(asked, WIDTHS, "width of a figure")
     return str(asked)
+
+
+def _tasks_of(name: str) -> list[str]:
+    """Of a pattern, such as blimp:*, what it stands for."""
+    if not isinstance(name, str) or not name.endswith("*"):
+        return [name]
+    from ..tasks.known_sets import parts_of
+
+    return parts_of(name)
 
 
 def study_path(source: str) -> Path:
