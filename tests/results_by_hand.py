@@ -63,11 +63,20 @@ class ByHand:
         noise[:, [0, -1]] = noise[:1, [0, -1]]  # none and all are the same in every draw
         logits = 4 * way[None, :, None] + noise
         values = {"logit_diff": logits, "accuracy": (logits > 1).astype(float)}
-        method = "chance" if draws > 1 else "attribution-ig"
+        method = "chance" if draws > 1 else more.pop("method", "attribution-ig")
+        more |= {} if draws > 1 else self._says(logits[0])
         return hc.Curve(
             model, task, self.named(task.upper()), units, method, order, "keep", fill, "logit_diff", tuple(ks), total,
             tuple(ranking), values, provenance=ORIGIN, **more,
         )  # fmt: skip
+
+    def _says(self, logits):
+        """The answer where a prompt's own number is above 1, else something that every prompt has for itself."""
+        own = np.arange(self.count)[None].repeat(len(logits), 0)
+        words = {str(p): self.named(f" yes{p}") for p in range(self.count)}
+        words |= {str(100 + p): self.named(f" lost{p}") for p in range(self.count)}
+        chances = self.rng.random(logits.shape)
+        return {"said": {"said": np.where(logits > 1, own, 100.0 + own), "said_chance": chances}, "words": words}
 
     def heads_kept(self, panel, model, task):
         scores, total = self.scores(model, task), self.shape[0] * self.shape[1]

@@ -152,6 +152,11 @@ class ScoredKept(Kept):
                     found.append({**table, "method": method, "orders": orders})
         return found
 
+    def drawn_with(self, other: Panel) -> bool:
+        """Panels that differ in their method alone are one, with a line for each."""
+        apart = {"method", "orders"}
+        return self.model_dump(exclude=apart) == other.model_dump(exclude=apart)
+
     def default_method(self) -> str:
         """Learned by keeping units, so not for masking them."""
         return self.one_pass() if self.mode == "mask" else "edge-learned"
