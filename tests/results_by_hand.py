@@ -79,17 +79,23 @@ class ByHand:
         return {"said": {"said": np.where(logits > 1, own, 100.0 + own), "said_chance": chances}, "words": words}
 
     def heads_kept(self, panel, model, task):
-        scores, total = self.scores(model, task), self.shape[0] * self.shape[1]
+        method = panel.scorer if panel and panel.scorer != "learned" else "attribution-ig"
+        scores, total = self.scores(model, task, method), self.shape[0] * self.shape[1]
         ks = sorted({0, 1, 2, 3, 4, 6, 9, 12, *np.linspace(0, total, 10).astype(int).tolist()})
-        curves = [self.curve(model, task, o, ks, total, scores.top(total, o)) for o in ("absolute", "signed")]
-        return KeptCell(panel, scores, [*curves, self.curve(model, task, "chance", ks, total)], self.texts())
+        orders, chance = ("absolute", "signed"), not panel or "chance" in panel.orders
+        curves = [self.curve(model, task, o, ks, total, scores.top(total, o), method=method) for o in orders]
+        curves += [self.curve(model, task, "chance", ks, total)] if chance else []
+        asked = panel.controls if panel else ()
+        controls = {kind: self.curve(model, task, "absolute", ks, total) for kind in asked}
+        return KeptCell(panel, scores, curves, self.texts(), controls=controls)
 
     def edges_kept(self, panel, model, task):
         scores = self.edge_scores(model, task)
         ks = [0, 1, 3, 10, 30, 100, scores.size]
         told = {"units": "edges"}
         curves = [
-            self.curve(model, task, o, ks, scores.size, scores.top(200, o), **told) for o in ("absolute", "signed")
+            self.curve(model, task, o, ks, scores.size, scores.top(200, o), method="eap-ig", **told)
+            for o in ("absolute", "signed")
         ]
         return KeptCell(
             panel, scores, [*curves, self.curve(model, task, "chance", ks, scores.size, **told)], self.texts()
@@ -162,12 +168,12 @@ class ByHand:
 WRITERS = {"head-roles": roles_outputs, "masked-heads": masked_outputs}
 
 
-def write_by_hand(kind, folder, monkeypatch, models=("m",), tasks=("ioi",), hand=None):
+def write_by_hand(kind, folder, monkeypatch, models=("m",), tasks=("ioi",), hand=None, **overrides):
     """The whole output folder of a study, but for its figures; gives the cells, [task][model]."""
     outputs = WRITERS.get(kind, kept_outputs)
     monkeypatch.setattr(outputs, "save_figure", lambda *args, **more: [])
     hand = hand or ByHand()
-    overrides = {"comet": "no"} if kind == "masked-heads" else {}
+    overrides |= {"comet": "no"} if kind == "masked-heads" else {}
     study = read_study(kind, models=[hand.named(name) for name in models], tasks=tasks, overrides=overrides)
     study = replace(study, title=hand.named(study.title))
     make = getattr(hand, kind.replace("-", "_"))

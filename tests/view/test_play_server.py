@@ -93,6 +93,24 @@ def test_texts_are_quoted_in_python_that_is_copied(board):
     assert made["ids"][0].tolist() == made["model"].encode(prompt)
 
 
+@pytest.mark.parametrize(("fill", "in_order"), [("counterfactual", True), ("zero", False)])
+def test_a_study_that_is_saved_measures_the_cut_that_was_seen(board, tmp_path, own_cache, no_figures, fill, in_order):
+    """Its one test prompt is the one that was shown, so that explained effect with as many heads is the page's own."""
+    model = board._app.model
+    order = [head_name(divmod((7 * place) % 32, model.n_heads)) for place in range(32)]
+    told = {"fill": fill, "cut": order[20:]}
+    pairs = post(board, "pairs", task="ioi", seed=2)["states"][:2]
+    names = ("prompt", "other", "answers", "wrongs")
+    states = [{**{name: pair[name] for name in names}, **told} for pair in pairs]
+    made = post(board, "study", states=states, name=f"seen-{fill}", order=order if in_order else [])
+    result = hc.run(f"{made['folder']}/study.toml", out=tmp_path / "out", overrides={"draws": 1}, quiet=True)
+    curve = result.curves[0]
+    assert (curve.method, curve.order, set(curve.ranking[:20])) == ("by-hand", "absolute", set(order[:20]))
+    assert not in_order or list(curve.ranking) == order
+    explained = post(board, "answer", state=states[0])["explained"]
+    assert curve.band().value[curve.ks.index(20)] == pytest.approx(explained, abs=1e-4)
+
+
 def test_a_study_that_is_saved_can_be_run_and_its_heads_loaded(board, tmp_path, own_cache):
     states = [
         {
@@ -111,6 +129,7 @@ def test_a_study_that_is_saved_can_be_run_and_its_heads_loaded(board, tmp_path, 
     assert sorted(map(len, task.sides)) == [2, 2]
     model = hc.load("tiny")
     assert {pair.clean for side in task.sides for pair in side} == {Asked.of(model, State(**s)).ids for s in states}
+    assert panel.ks == (model.head_count - 1,)
     kept = HeadScores.load(f"{made['folder']}/by-hand")
     assert [head_name((layer, head)) for layer, head in zip(*(kept.values == 0).nonzero(), strict=True)] == ["a0.h1"]
     texts = [{"prompt": PROMPT, "answers": [" Mary"]}, {"prompt": f"{PROMPT} the", "answers": [" John"]}]

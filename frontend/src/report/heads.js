@@ -94,7 +94,7 @@ export function Heads({ data, panel, model, curve, k }) {
   const [asked, setView] = useState(null);
   const [chosen, setChosen] = useState(null);
   if (!views.length) return null;
-  const view = (asked && views.find((one) => one.words === asked)) ?? views.find((one) => one.method === curve?.method) ?? views[0];
+  const view = (asked && views.find((one) => one.words === asked)) ?? views.find((one) => !one.method || one.method === curve?.method) ?? views[0];
   const ranking = rankingOf(data, curve);
   const lit = new Set(curve && curve.units === "heads" ? ranking.slice(0, k) : []);
   const verb = curve?.mode === "keep" ? "kept" : "masked";

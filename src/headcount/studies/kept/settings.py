@@ -32,6 +32,10 @@ ONE_PASS = "one-pass"
 Orders = Annotated[Listed[ScoreOrder | ChanceOrder], AfterValidator(check(bool, "must be a list that is not empty"))]
 
 
+GIVEN = "given"
+"""Scores that were saved; no method is run."""
+
+
 class Kept(Panel):
     """What heads, edges and attention edges share: a task, and a curve for each model and order."""
 
@@ -166,19 +170,24 @@ class ScoredKept(Kept):
 
     def check(self) -> None:
         for method in self.methods:
-            if method != ONE_PASS:
+            if method not in (ONE_PASS, GIVEN):
                 require_units(method, self.units)
         super().check()
 
 
 class HeadsKept(ScoredKept):
+    FILES: ClassVar[tuple[str, ...]] = (*ScoredKept.FILES, "scores")
     units: Literal["heads"] = "heads"
+    scores: str = ""
+    """Folder of saved scores to go by in the place of a method, such as 'headcount play' writes."""
     positions: Positions = "all"
     """Where heads are removed."""
     search: bool = False
     """Also search for the fewest heads that do, on the train split, to say how far from them the ranking is."""
 
     def default_method(self) -> str:
+        if self.scores:
+            return GIVEN
         cannot = self.mode == "mask" or "resample" in self.fills
         return self.one_pass() if cannot else "learned"
 

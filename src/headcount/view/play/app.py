@@ -86,6 +86,7 @@ class OfText(Asking):
 class OfStudy(Asking):
     name: str
     states: Listed[dict[str, Any]]
+    order: Listed[str] = ()
 
 
 @dataclass
@@ -163,7 +164,7 @@ class App:
 
     def _study(self, asked: OfStudy) -> Event:
         states = [State(**state) for state in asked.states]
-        place = save_study(self.model, self.source, states, asked.name, self.studies)
+        place = save_study(self.model, self.source, states, asked.name, self.studies, asked.order)
         return {"folder": str(place), "command": f"headcount run {place / 'study.toml'}"}
 
     def _pairs(self, task: str, seed: int) -> list[Event]:

@@ -110,6 +110,7 @@ class Rankings:
         place = self.folders[name]
         if (place / f"{HeadRoles.FILE}.json").is_file():
             roles = HeadRoles.load(place)
+            roles.scores().require_shape(self.model)
             maps: dict[str, Floats] = {role: roles.aggregate(role) for role in ROLES}
             about = f"roles of {roles.model} on {roles.task}"
             orders = [self._order(role, values, int((values >= 0.5).sum())) for role, values in maps.items()]
@@ -118,7 +119,7 @@ class Rankings:
 
     def _of_scores(self, name: str, scores: HeadScores) -> Ranking:
         orders = PLAIN_ORDERS if scores.signed else ("absolute",)
-        self._check(scores.values, name)
+        scores.require_shape(self.model)
         made = []
         for order in orders:
             heads = scores.order(order)
@@ -128,15 +129,6 @@ class Rankings:
         return {"name": name, "about": f"{scores.method} of {scores.model} on {scores.task}", "orders": made}
 
     def _order(self, name: str, values: Floats, high: int) -> Order:
-        self._check(values, name)
         places = ranked(values.ravel(), "signed").tolist()
         heads = [head_name(divmod(place, self.model.n_heads)) for place in places]
         return {"name": name, "heads": heads, "values": values.ravel()[places].tolist(), "high": high}
-
-    def _check(self, values: Floats, name: str) -> None:
-        layers, heads = values.shape
-        if (layers, heads) != (self.model.n_layers, self.model.n_heads):
-            raise HeadcountError(
-                f"{name} is of {layers} layers of {heads} heads, and {self.model.name} has {self.model.n_layers} of"
-                f" {self.model.n_heads}. Choose scores of this model."
-            )
