@@ -1,6 +1,8 @@
 # The public names of headcount and where they live: for type checkers, and for __init__.py, which looks them up late.
 from .core.errors import HeadcountError as HeadcountError
+from .core.exports import Export as Export
 from .core.exports import register_export as register_export
+from .core.settings import Settings as Settings
 from .edit import Filling as Filling
 from .edit import cut as cut
 from .meters.answers import Answers as Answers
@@ -51,6 +53,7 @@ from .sparse.run import sparsify as sparsify
 from .studies import Panel as Panel
 from .studies import StudyKind as StudyKind
 from .studies import register_study as register_study
+from .studies.exporting import export_result as export_result
 from .studies.opening import Run as Run
 from .studies.opening import open as open
 from .studies.plot import plot as plot

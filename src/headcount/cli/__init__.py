@@ -12,6 +12,7 @@ from ..core.errors import HeadcountError, nearest
 from ..core.limits import limit_in_words
 from . import cache, check_task, models, pages, play, show
 from .app import app
+from .export import add_export_commands
 from .run import add_study_commands, study_first
 from .unforeseen import told_and_kept
 
@@ -27,6 +28,7 @@ def main() -> None:
     try:
         arguments = study_first(_readable(sys.argv[1:]))
         add_study_commands()
+        add_export_commands()
         code = app(args=arguments, prog_name="headcount", standalone_mode=False)
         sys.stdout.flush()
     except HeadcountError as error:

@@ -24,6 +24,7 @@ def _group(name: str, help: str, bare: bool = False) -> typer.Typer:
 comet_app = _group("comet", "COMET, which compares answers, in an environment of its own.")
 tasks_app = _group("tasks", "List tasks, look at their examples, check your own.", bare=True)
 cache_app = _group("cache", "Finished steps, which later runs find again.")
+export_app = _group("export", "Write results for other tools.", bare=True)
 run_app = _group("run", "Run a study and draw its figure: one of these, or a TOML file of your own.")
 SplitOption = Annotated[
     str, typer.Option(metavar="|".join(SPLITS_BY), help="What train and test do not share, of built-in pairs.")

@@ -176,6 +176,7 @@ def sparsify(
     start_from: Annotated[Path | None, typer.Option(help="Begin with the adapter and gates of this folder.")] = None,
     merge: Annotated[bool, typer.Option("--merge", help="Write whole weights, not an adapter.")] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, …; the best one by default.")] = None,
+    long: Annotated[bool, typer.Option("--long", help="It may take more than a week.")] = False,
     **values: object,
 ) -> None:
     """Post-train a model so that it attends to a key or two a query, at the dense model's loss."""
@@ -183,7 +184,7 @@ def sparsify(
 
     recipe = Recipe(**given(Recipe, values))  # type: ignore[arg-type]
     try:
-        found = make_sparse(model, text, out, recipe, start_from=start_from, merge=merge, device=device)
+        found = make_sparse(model, text, out, recipe, start_from=start_from, merge=merge, device=device, long=long)
     except KeyboardInterrupt:
         print("headcount: stopped. The same command goes on from the last checkpoint.", file=sys.stderr)
         raise typer.Exit(130) from None

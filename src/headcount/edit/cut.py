@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..core.errors import HeadcountError, require_known
 from ..core.words import POSITIONS, Positions
 from ..models import Model
-from ..models.changes import changing
+from ..models.changes import changing, own_block
 from ..tasks.examples import Example
 from .fills import Fill, Filling, mean_head_values
 from .heads import Head, head_values, visit_heads
@@ -100,7 +100,7 @@ def keep_mask(model: Model, removed: "Iterable[Head | str] | Head | str") -> Ten
     return keep
 
 
-@contextmanager
+@own_block
 def cut(
     model: Model,
     heads: "Iterable[Head | str] | Head | str",

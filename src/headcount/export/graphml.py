@@ -6,11 +6,12 @@ Query heads that share a KV head each get its edges, as in `Circuit.by_query_hea
 
 import networkx as nx
 
+from ..core.export_options import NoOptions
 from ..core.plain import plain
 from ..rank.circuit import Circuit
 
 
-def graphml(circuit: Circuit) -> str:
+def graphml(circuit: Circuit, options: NoOptions) -> str:
     wide = circuit.by_query_head()
     graph = nx.MultiDiGraph(id=plain(f"{circuit.model} {circuit.task}"))
     for name in wide.nodes:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from xml.sax.saxutils import escape
 
+from ..core.export_options import SvgOptions
 from ..core.plain import plain
 from ..models.graph import INPUTS
 from ..rank.circuit import Circuit, Edge
@@ -24,10 +25,9 @@ DASHES = ' stroke-dasharray="4 3"'  # of negative scores
 Point = tuple[float, float]
 
 
-def svg(circuit: Circuit, most: int = 80) -> str:
-    """The `most` edges with the largest scores and what connects them; the title says how many are left out."""
+def svg(circuit: Circuit, options: SvgOptions) -> str:
     whole = circuit.by_query_head()
-    shown = whole.strongest(most)
+    shown = whole.strongest(options.most)
     title = f"{plain(circuit.task)} on {plain(circuit.model)}: {len(circuit):,} of {circuit.graph.n_edges:,} edges"
     if len(shown) < len(whole):
         title += f"; drawn: the {len(shown)} strongest that are connected"

@@ -65,16 +65,15 @@ def forecast(
         raise HeadcountError(
             f"A prompt has at least one token, and {MOST_LENGTH:,} at most; length is {quoted(length)}."
         )
-    config, weights = _shape(source)
-    itemsize = getattr(torch, dtype).itemsize
+    config = read_config(source)
+    weights, itemsize = count_weights(config), getattr(torch, dtype).itemsize
     return Forecast(source, Sizes.of_config(config, readers, itemsize), itemsize * weights, length, memory)
 
 
-def _shape(source: str) -> tuple[PretrainedConfig, int]:
-    """The config, and how many weights it describes."""
+def read_config(source: str) -> PretrainedConfig:
+    """The config of a folder, a hub id or a known shape, one that a model can be made of."""
     if source.lower() in SHAPES:
-        known = AutoConfig.for_model(**SHAPES[source.lower()])
-        return known, count_weights(known)
+        return AutoConfig.for_model(**SHAPES[source.lower()])
     path = NAMED[source]() if source in NAMED else local_path(source)
     place = path.parent if path.is_file() else path
     if is_sparse(place) and has_adapter(place):
@@ -85,7 +84,8 @@ def _shape(source: str) -> tuple[PretrainedConfig, int]:
         where = str(place) if local else source
         written_config(where, {"local_files_only": local})
         found: PretrainedConfig = AutoConfig.from_pretrained(where, trust_remote_code=False, local_files_only=local)
-        return found, count_weights(found)
+        count_weights(found)
+        return found
     except (HeadcountError, MemoryError):
         raise
     except Exception as error:  # of transformers and the hub: no common class

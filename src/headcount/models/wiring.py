@@ -164,7 +164,7 @@ def graph_of_config(
         heads = "; its heads are: use heads, or a model of" if heads_work or family else ". Use a model of"
         known = ", ".join(sorted(name for name, other in FAMILIES.sound().items() if other.edges))
         raise HeadcountError(f"Edges are not supported for the family {model_type!r}{heads} {known}.")
-    n_kv = _kv_heads(text, n_heads) if readers == "kv-heads" else n_heads
+    n_kv = kv_heads(config) if readers == "kv-heads" else n_heads
     return Graph(n_layers, n_heads, n_kv, bool(family.edges.parallel(text)), whole=readers == "components")
 
 
@@ -176,8 +176,10 @@ def has_edges(model: Model) -> bool:
     return False
 
 
-def _kv_heads(text_config: Any, n_heads: int) -> int:
-    return int(getattr(text_config, "num_key_value_heads", None) or n_heads)
+def kv_heads(config: PretrainedConfig) -> int:
+    """How many heads of a layer have keys and values of their own."""
+    text: Any = config.get_text_config()
+    return int(getattr(text, "num_key_value_heads", None) or text.num_attention_heads)
 
 
 def find_wiring(model: Model, readers: Readers = "kv-heads", readied: bool = False) -> Wiring:
@@ -188,7 +190,7 @@ def find_wiring(model: Model, readers: Readers = "kv-heads", readied: bool = Fal
     family = FAMILIES[anatomy.model_type]
     wires = family.edges
     assert wires is not None  # or there would be no graph
-    n_kv = _kv_heads(model.hf.config.get_text_config(), anatomy.n_heads)
+    n_kv = kv_heads(model.hf.config)
     like = cast(Tensor, model.unembedding.weight)
     own = replace(graph, n_kv_heads=n_kv)
 

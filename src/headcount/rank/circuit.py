@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.exports import EXPORTS
-from ..core.files import write_file
+from ..core.errors import HeadcountError
+from ..core.exports import EXPORTS, NAMES
 from ..core.shown import Shown
 from ..models.graph import Graph
 
@@ -88,11 +88,11 @@ class Circuit(Shown):
         return self.export("svg", path, most=most)
 
     def export(self, kind: str, path: str | Path, **options: object) -> Path:
-        """Write a file of one of the kinds in `EXPORTS`."""
-        place = Path(path)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_file(place, EXPORTS.named(kind)(self, **options))
-        return place
+        """Write what one of the `EXPORTS` of circuits makes of it."""
+        chosen = EXPORTS.named(kind)
+        if chosen.takes != "circuit":
+            raise HeadcountError(f"The export {kind} takes {NAMES[chosen.takes]}; this is a circuit.")
+        return chosen.write(self, path, options)
 
     def strongest(self, most: int) -> "Circuit":
         """At most so many edges, none of them dangling: fewer than asked for where the strongest do not connect."""

@@ -120,6 +120,7 @@ class ContrastGates(Saved):
     """Gates that retain one task and forget another, and what is left of both on their test splits."""
 
     FILE: ClassVar[str] = "contrast"
+    AXES: ClassVar[dict[str, tuple[str, ...]]] = {"gates": ("seed", "layer", "head")}
 
     model: str
     retain: str

@@ -28,6 +28,9 @@ class HeadRoles(Saved, Tabled, Shown):
     """
 
     FILE: ClassVar[str] = "roles"
+    AXES: ClassVar[dict[str, tuple[str, ...]]] = {
+        **dict.fromkeys(("free", "plus", "minus"), ("seed", "layer", "head")), "losses": ("stage", "update", "seed"),
+    }  # fmt: skip
 
     model: str
     task: str

@@ -49,6 +49,7 @@ class HeadScores(Saved, Tabled, Shown):
     """One number a head: positive says that keeping the head raises the metric."""
 
     FILE: ClassVar[str] = "scores"
+    AXES: ClassVar[dict[str, tuple[str, ...]]] = {"by_pair": ("sample", "layer", "head")}
     units: ClassVar[Units] = "heads"
 
     model: str
@@ -111,6 +112,7 @@ class EdgeScores(Saved, Tabled, Shown):
     """One number an edge: positive says that keeping the edge raises the metric."""
 
     FILE: ClassVar[str] = "edge-scores"
+    AXES: ClassVar[dict[str, tuple[str, ...]]] = {"values": ("writer", "reader")}
     units: ClassVar[Units] = "edges"
 
     model: str
@@ -122,6 +124,13 @@ class EdgeScores(Saved, Tabled, Shown):
     values: Floats = field(repr=False)  # [writer, reader], mean over pairs; 0 where there is no edge
     signed: bool = True
     provenance: Facts = field(default_factory=dict, repr=False)
+
+    def require_sound(self) -> None:
+        graph = self.graph  # whose own shape would be built before it is known to be sane
+        shape = 1 + graph.n_layers * (graph.n_heads + 1), graph.n_layers * graph.readers_a_layer + 1
+        heads, of_keys = graph.n_heads, graph.n_kv_heads
+        if self.values.shape != shape or min(heads, of_keys, graph.n_layers) < 1 or heads % of_keys:
+            raise ValueError("its graph is not that of its scores")
 
     def beside(self) -> Facts:
         """The names of rows and columns."""
