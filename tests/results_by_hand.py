@@ -79,7 +79,7 @@ class ByHand:
         return {"said": {"said": np.where(logits > 1, own, 100.0 + own), "said_chance": chances}, "words": words}
 
     def heads_kept(self, panel, model, task):
-        method = panel.scorer if panel and panel.scorer != "learned" else "attribution-ig"
+        method = panel.scorer if panel and panel.scorer not in ("learned", "one-pass") else "attribution-ig"
         scores, total = self.scores(model, task, method), self.shape[0] * self.shape[1]
         ks = sorted({0, 1, 2, 3, 4, 6, 9, 12, *np.linspace(0, total, 10).astype(int).tolist()})
         orders, chance = ("absolute", "signed"), not panel or "chance" in panel.orders

@@ -197,7 +197,7 @@ def test_a_lora_trained_on_smollm2_runs_through_check_and_studies(lora, headcoun
     code, out, err = headcount("check", place)
     assert code == 0, out + err
     small = ("--model", place, "-n", 8, "--out", tmp_path / "out")
-    kept = ("--task", "ioi", "--points", 3, "--draws", 1, "--threshold", 0.5, "--method", "one-pass")
+    kept = ("--task", "ioi", "--points", 3, "--draws", 1, "--repeats", 1, "--threshold", 0.5, "--method", "one-pass")
     code, out, err = headcount("run", "heads-kept", *small, *kept, "--order", "absolute")
     assert code == 0, err
     assert "my-lora (270 heads)" in out

@@ -247,7 +247,7 @@ class TestLoop:
             assert "is damaged" in " ".join(capsys.readouterr().err.split())
         checkpoint.write_bytes((alone / checkpoint.name).read_bytes())
         run(folder, text, parts, recipe)
-        assert "Training begins anew" in " ".join(capsys.readouterr().err.split())
+        assert "Training starts over" in " ".join(capsys.readouterr().err.split())
         same = {path.name: path.read_bytes() for path in whole.iterdir()}
         assert {path.name: path.read_bytes() for path in parts.iterdir()} == same
 
@@ -298,7 +298,7 @@ class TestLoop:
         assert share[-1] < 0.7 * share[0]
         assert found.open_share < share[0]
         assert 0 <= found.empty_rows < 1
-        assert found.keys_a_query == pytest.approx(found.open_share * 17 / 2)  # (T + 1) / 2 keys a query at T = 16
+        assert found.keys_a_query == pytest.approx(found.open_share * 17 / 2)  # (T + 1) / 2 keys per query at T = 16
         assert (tmp_path / "training.png").stat().st_size > 10_000
 
     def test_a_dense_control_trains_the_same_weights_with_no_gates(self, folder, text, tmp_path):
@@ -315,13 +315,13 @@ class TestLoop:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"steps": 0}, "steps must be at least 1 and not above 1,000,000,000; this is 0"),
-        ({"kl": 1.5}, "kl must be at least 0 and not above 1; this is 1.5"),
+        ({"steps": 0}, "steps must be at least 1 and not above 1,000,000,000; got 0"),
+        ({"kl": 1.5}, "kl must be at least 0 and not above 1; got 1.5"),
         ({"form": "soft"}, "form cannot be 'soft'. Known: log-prob, logit"),
-        ({"held_out": 0.0}, "held_out must be above 0 and below 1; this is 0.0"),
-        ({"lora": 0}, "lora must be at least 1; this is 0"),
-        ({"steps": 2.5}, "steps must be a whole number; this is 2.5"),
-        ({"lr": -1.0}, "lr must be above 0; this is -1.0"),
+        ({"held_out": 0.0}, "held_out must be above 0 and below 1; got 0.0"),
+        ({"lora": 0}, "lora must be at least 1; got 0"),
+        ({"steps": 2.5}, "steps must be a whole number; got 2.5"),
+        ({"lr": -1.0}, "lr must be above 0; got -1.0"),
     ],
 )
 def test_settings_out_of_range_are_refused_before_anything_runs(folder, text, tmp_path, settings, message):

@@ -125,7 +125,7 @@ def test_a_model_at_chance_is_told(headcount, tmp_path):
         for name in ("Mary", "John", "Paul", "Laura") for a, b in [(" Mark", " Kate"), (" Kate", " Mark")]
     ]  # fmt: skip
     _, out, _ = headcount("tasks", "check", written(tmp_path / "a.jsonl", nonsense), "--model", "tiny")
-    assert "Accuracy 0.50, by guessing 0.50" in out
+    assert "Accuracy 0.50; guessing gives 0.50" in out
     assert "cannot do this task, roles and circuits mean little" in " ".join(out.split())
 
 

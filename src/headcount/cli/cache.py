@@ -12,21 +12,21 @@ from ..core.errors import HeadcountError
 from ..core.plain import plain, plain_lines
 from ..core.reading import reading_result
 from ..view.tables import print_table
-from .app import cache_app
+from .app import JsonOption, cache_app, print_rows
 
 DAY = 86_400
 
 
 @cache_app.command("list")
-def list_steps() -> None:
+def list_steps(as_json: JsonOption = False) -> None:
     """List finished steps, the oldest first."""
     rows = [(e.key[:12], e.label, f"{e.bytes / 1e6:.2f} MB", f"{e.age / DAY:.1f} days") for e in Store().entries()]
-    print_table(("key", "step", "size", "age"), rows)
+    print_rows(("key", "step", "size", "age"), rows, as_json)
 
 
 @cache_app.command()
 def size() -> None:
-    """Say where the cache is and what it holds."""
+    """Print where the cache is and what it holds."""
     place = cache_folder()
     print(f"{place}:")
     parts = sorted(path for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
@@ -57,7 +57,7 @@ def clean(
 def show(
     what: Annotated[str, typer.Argument(help="A key or its beginning; or the output folder of a study.")],
 ) -> None:
-    """Say what a result was made from: every step of a study, or all that one step depends on."""
+    """Print what a result was made from: the steps of a study, or everything that one step depends on."""
     store, folder = Store(), Path(what)
     if not folder.is_dir():
         print(plain_lines(json.dumps(store.description(what), indent=1, ensure_ascii=False)))

@@ -40,7 +40,7 @@ def read_text(path: Path, what: str, encoding: str = "utf-8-sig") -> str:
     """The text of a file; `what` begins the sentence: The task file, The questions."""
     try:
         if path.exists() and not (path.is_file() or path.is_dir()):
-            raise HeadcountError(f"{what} {path} must be a file; this is a device or a pipe.")
+            raise HeadcountError(f"{what} {path} must be a file; got a device or a pipe.")
         return path.read_text(encoding=encoding)
     except OSError as error:
         raise HeadcountError(f"{what} {path} cannot be read: {error.strerror}. Check the path.") from error

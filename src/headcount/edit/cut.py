@@ -73,7 +73,7 @@ def parse_head(head: "Head | str") -> Head:
     match head:
         case (int(layer), int(number)):
             return layer, number
-    raise HeadcountError(f"A head is (layer, head) or a name such as 'a3.h5'; this is {head!r}.")
+    raise HeadcountError(f"A head is (layer, head) or a name such as 'a3.h5'; got {head!r}.")
 
 
 def heads_of(model: Model, heads: "Iterable[Head | str] | Head | str") -> list[Head]:

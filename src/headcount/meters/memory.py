@@ -191,5 +191,5 @@ def parse_bytes(text: str) -> int:
     """8GB, 500 MB, 1.5g."""
     found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([kmgt])i?b?\s*", text.lower())
     if found is None or not 0 < float(found[1]) < 1e9:
-        raise HeadcountError(f"Memory is written as 8GB or 500MB; this is {quoted(text)}.")
+        raise HeadcountError(f"Memory is written as 8GB or 500MB; got {quoted(text)}.")
     return int(float(found[1]) * {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}[found[2]])

@@ -66,7 +66,7 @@ class SparseFacts:
         except ValueError as error:
             raise HeadcountError(f"{where}: {json_words(error)}.") from error
         if not (math.isfinite(facts.sharpness) and facts.sharpness > 0):
-            raise HeadcountError(f"{where}: sharpness must be a number above 0; this is {facts.sharpness}.")
+            raise HeadcountError(f"{where}: sharpness must be a number above 0; got {facts.sharpness}.")
         return facts
 
 

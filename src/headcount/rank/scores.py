@@ -30,7 +30,7 @@ def ranked(values: Floats, by: ScoreOrder = "absolute", mix: float | None = None
     if mix is None or not 0 <= mix <= 1:
         raise HeadcountError(
             "The order 'best' mixes 'signed' into 'absolute' by a share from 0 to 1, which a sweep chooses on the train"
-            f" split; this is {mix}. Give mix=..., a curve's own is curve.mix."
+            f" split; got {mix}. Give mix=..., a curve's own is curve.mix."
         )
     # Such sets are nested. One unit more is the next most helpful one at every k where floor(mix · k) grows; where that
     # one is there already, as elsewhere, it is the next by size.
@@ -46,7 +46,7 @@ def ranked(values: Floats, by: ScoreOrder = "absolute", mix: float | None = None
 
 @dataclass(frozen=True, eq=False)
 class HeadScores(Saved, Tabled, Shown):
-    """One number a head: positive says that keeping the head raises the metric."""
+    """One number per head: positive says that keeping the head raises the metric."""
 
     FILE: ClassVar[str] = "scores"
     AXES: ClassVar[dict[str, tuple[str, ...]]] = {"by_pair": ("sample", "layer", "head")}
@@ -98,7 +98,7 @@ class HeadScores(Saved, Tabled, Shown):
         return replace(self, method=f"shuffled {self.method}", by_pair=mixed)
 
     def rows(self) -> list[Row]:
-        """A row a head."""
+        """One row per head."""
         error = self.by_pair.std(0, ddof=1) / np.sqrt(len(self.by_pair)) if len(self.by_pair) > 1 else self.values * 0
         facts = {"model": self.model, "task": self.task, "method": self.method, "metric": self.metric}
         return [
@@ -109,7 +109,7 @@ class HeadScores(Saved, Tabled, Shown):
 
 @dataclass(frozen=True, eq=False)
 class EdgeScores(Saved, Tabled, Shown):
-    """One number an edge: positive says that keeping the edge raises the metric."""
+    """One number per edge: positive says that keeping the edge raises the metric."""
 
     FILE: ClassVar[str] = "edge-scores"
     AXES: ClassVar[dict[str, tuple[str, ...]]] = {"values": ("writer", "reader")}
@@ -173,7 +173,7 @@ class EdgeScores(Saved, Tabled, Shown):
         return replace(self, method=f"shuffled {self.method}", values=mixed)
 
     def rows(self) -> list[Row]:
-        """A row an edge."""
+        """One row per edge."""
         writers, readers = self.graph.writers, self.graph.readers
         facts = {"model": self.model, "task": self.task, "method": self.method, "metric": self.metric}
         return [

@@ -59,12 +59,12 @@ class Training:
         try:
             data, state = unsealed(path)
         except (HeadcountError, OSError) as error:
-            say(f"{in_short(error)} Training begins anew.")
+            say(f"{in_short(error)} Training starts over.")
             return 0
         if state["key"] != key:
             raise HeadcountError(
                 f"{folder} holds a checkpoint of another run (other text, model or settings). Give the settings it was"
-                " begun with to go on, another --out, or delete the checkpoint to begin anew."
+                " begun with to go on, another --out, or delete the checkpoint to start over."
             )
         tensors = parse(data)
         self.rows[:] = json.loads(state["rows"])

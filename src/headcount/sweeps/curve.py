@@ -262,7 +262,7 @@ class Curve(Saved, Tabled, Shown):
             return np.asarray((means - m_none) / (m_all - m_none))
 
     def rows(self) -> list[Row]:
-        """A row a metric and k."""
+        """One row per metric and k."""
         facts = {name: getattr(self, name) for name in ("model", "task", "units", "method", "order", "mode", "fill")}
         return [
             {**facts, "k": k, "metric": metric, "value": float(value), "low": float(low), "high": float(high)}

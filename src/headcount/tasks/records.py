@@ -51,7 +51,7 @@ def _read_json(path: Path) -> list[Record]:
         raise ValueError(f"{place}{json_words(error)}.") from error
     for number, record in enumerate(found, start=1):
         if not isinstance(record, dict):
-            raise ValueError(f"record {number} must be a JSON object; this is a {type(record).__name__}.")
+            raise ValueError(f"record {number} must be a JSON object; got a {type(record).__name__}.")
     return cast(list[Record], found)
 
 

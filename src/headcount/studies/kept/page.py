@@ -47,10 +47,10 @@ def page(found: Found) -> Report:
 def _needed(entry: Facts, panel: PanelData, ranked: str) -> str:
     share, units, total = f"{entry['threshold']:.0%}".replace("%", " %"), in_words(entry["units"]), entry["total"]
     effect = f"{share} of {panel.title}"
-    if entry["needed_median"] is None:
+    if entry["needed"] is None:
         return f"{entry['model']} does not come to {effect} with any of its first {total:,} {units}{ranked}."
     low, high = (total if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
-    needed = f"{entry['needed_median']:,}"
+    needed = f"{entry['needed']:,}"
     some, span = f"{needed} of {total:,} {units}", f"{low:,} to {high:,}{ranked}"
     if entry["mode"] == "mask":
         return f"{entry['model']} loses {effect} with {some} masked, {span}."
