@@ -25,7 +25,7 @@ def test_rankings_come_from_saved_scores_roles_detectors_and_methods(tmp_path):
     scores = hc.score(model, task, "attribution")
     scores.save(tmp_path / "study" / "scores" / "ioi-tiny")
     gates = torch.rand(3, 2, model.n_layers, model.n_heads, generator=torch.Generator().manual_seed(0)).double().numpy()
-    HeadRoles("tiny", "ioi", "zero", *gates, gates[:, :1, 0, :1]).save(tmp_path / "roles")
+    HeadRoles("tiny", "ioi", "zero", *gates, gates[:, :1, 0, :2]).save(tmp_path / "roles")
     hc.score(
         tiny("gpt2"), hc.Task("t", "T", "logit_diff", *[(hc.Pair((5, 6), (5, 7), (1,), (2,)),)] * 2), "direct"
     ).save(tmp_path / "others")
