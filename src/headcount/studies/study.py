@@ -60,6 +60,7 @@ def read_study(
     if tasks:
         own = {task: [panel for panel in written if panel["task"] == task] for task in tasks}
         written = [panel for task, panels in own.items() for panel in panels or [{"task": task}]]
+    written = [{**panel, "task": task} for panel in written for task in _tasks_of(panel["task"])]
     if not written:
         raise HeadcountError(f'The study {path} has no panel. Add at least: [[panel]] with task = "ioi".')
     if models:
@@ -71,6 +72,15 @@ def read_study(
     panels = tuple(kind.settings(**table) for table in tables)
     kind.settings.check_together(panels, str(path))
     return Study(kind, path.stem, plain(str(raw.get("title", path.stem))), panels)
+
+
+def _tasks_of(name: str) -> list[str]:
+    """Of a pattern, such as blimp:*, what it stands for."""
+    if not isinstance(name, str) or not name.endswith("*"):
+        return [name]
+    from ..tasks.known_sets import parts_of
+
+    return parts_of(name)
 
 
 def study_path(source: str) -> Path:
