@@ -154,7 +154,8 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
         save_figure(draw_scores(maps), folder, "heads")
     controlled = {cell.controlled: cell for cell in flat if cell.controlled}
     lines = {curve: cell.controls for curve, cell in controlled.items()}
-    save_figure(draw(titled, threshold=thresholds, title=study.title, repeats=repeats, controls=lines), folder)
+    figure = draw(titled, threshold=thresholds, title=study.title, width=study.width, repeats=repeats, controls=lines)
+    save_figure(figure, folder)
     together = served(flat)
     if together:
         save_figure(draw_tasks(together), folder, "tasks")
