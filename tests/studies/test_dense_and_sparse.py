@@ -68,5 +68,5 @@ def test_many_models_and_orders_share_a_short_legend():
     figure = hc.plot(curves("dense", "sparse", orders=("absolute", "signed", "chance")))
     (legend,) = figure.legends
     names = [text.get_text() for text in legend.get_texts()]
-    assert names == ["dense", "sparse", "largest effect first", "by chance"]
+    assert names == ["dense", "sparse", "largest effect first", "random order"]
     assert len(figure.axes[0].collections) == 4  # the signed order is in the tables
