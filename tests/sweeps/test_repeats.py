@@ -60,6 +60,17 @@ def test_repeats_that_agree_by_luck_still_have_the_noise_of_their_prompts():
     assert alone.low <= needed.low < needed.value < needed.high <= alone.high
 
 
+def test_a_resampling_that_passes_the_range_between_two_points_was_in_it():
+    """Fine around 20, where the mean is near the whole effect, and coarse behind it, where the lower resamplings are:
+    they go from below 0.9 to beyond 1.1 between two points, and come back only at the end."""
+    ks = (0, 10, 19, 20, 21, 60, 99, 100)
+    mean = np.array([0, 4, 8.8, 9.1, 9.2, 15, 15, 10])
+    prompts = mean * (1 + 0.35 * np.random.default_rng(0).standard_normal((40, 1)))
+    prompts[:, [0, -1]] = mean[[0, -1]]
+    needed = curve_of(prompts, ks).units_needed(0.9)
+    assert needed.high in (21, 60)
+
+
 def test_one_curve_has_its_own_interval():
     curve = rising(20, prompts=20, apart=0.5)
     alone, again = curve.units_needed(0.9), hc.Repeats((curve,)).units_needed(0.9)

@@ -138,7 +138,12 @@ def interval_of_k(
     touching = holds(top, threshold, "reached")
     if aim == "faithful":
         touching &= bottom <= 2 - threshold + ROUNDING
-    firsts = first_k(ks, holds(samples, threshold, aim))
+    # A sweep is made fine where its own mean is near the range. A resampling that passes it elsewhere, between two k with
+    # others between them that were not measured, was in it there; its k is then the upper one.
+    passes = (samples[:, :-1] < threshold) & (samples[:, 1:] > threshold) & (np.diff(ks) > 1)
+    within = holds(samples, threshold, aim)
+    within[:, 1:] |= passes
+    firsts = first_k(ks, within)
     upper = float(np.quantile(firsts, ends_of(level)[1], method="closest_observation"))
     surely = float(first_k(ks, holds(bottom, threshold, "reached")))
     return value, min(float(first_k(ks, touching)), value), max(surely, upper, value)
