@@ -138,8 +138,8 @@ def interval_of_k(
     touching = holds(top, threshold, "reached")
     if aim == "faithful":
         touching &= bottom <= 2 - threshold + ROUNDING
-    # A sweep is made fine where its own mean is near the range. A resampling that passes it elsewhere, between two k with
-    # others between them that were not measured, was in it there; its k is then the upper one.
+    # A sweep is made fine where its own mean is near the range. A resampling that passes it elsewhere, between two k
+    # with others between them that were not measured, was in it there; its k is then the upper one.
     passes = (samples[:, :-1] < threshold) & (samples[:, 1:] > threshold) & (np.diff(ks) > 1)
     within = holds(samples, threshold, aim)
     within[:, 1:] |= passes
