@@ -92,3 +92,31 @@ def _settle(words, settings, told):
             os.dup2(file.fileno(), number)
     sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
     sys.argv = words
+
+
+class Worker:
+    """In the place of `subprocess.Popen`, a worker of `--on local` that is forked from its driver."""
+
+    def __init__(self, command, **options):
+        *_, folder, driver = command
+        self._process = FORKED.Process(target=_work, args=(folder, int(driver)), daemon=True)
+        self._process.start()
+
+    @property
+    def returncode(self):
+        return self._process.exitcode
+
+    def poll(self):
+        return self._process.exitcode
+
+    def kill(self):
+        self._process.kill()
+
+    def wait(self):
+        self._process.join()
+
+
+def _work(folder, driver):
+    from headcount.studies.executors.mailbox import serve
+
+    serve(Path(folder), lambda: os.getppid() == driver, beat=0.2)

@@ -1,6 +1,6 @@
 """`make crash`: all campaigns in full. Options: a seed, and a share of the counts.
 
-python tests/campaigns [--seed N] [--share 0.1] [--only kills,damage,races,interrupts,disk] [--start N]
+python tests/campaigns [--seed N] [--share 0.1] [--only kills,damage,races,interrupts,disk,workers] [--start N]
 
 Kills can go on where they were left: the same seed, and --start with the number of the next one.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[1])]
 import conftest  # noqa: F401, E402 its settings, before libraries are imported
 
-COUNTS = {"kills": 200, "damage": 1000, "races": 400, "interrupts": 1000}
+COUNTS = {"kills": 200, "damage": 1000, "races": 400, "interrupts": 1000, "workers": 10}
 
 
 def small_model(place):
@@ -37,7 +37,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--share", type=float, default=1.0)
-    parser.add_argument("--only", default="races,damage,disk,kills,interrupts")
+    parser.add_argument("--only", default="races,damage,disk,kills,interrupts,workers")
     parser.add_argument("--start", type=int, default=0)
     asked = parser.parse_args()
     wanted = asked.only.split(",")
@@ -61,6 +61,14 @@ def main():
         if "kills" in wanted:
             left = max(count["kills"] - asked.start, 0)
             wrong += kills.campaign(left, scratch, folder, str(text), asked.seed, first=asked.start)[0]
+        if "workers" in wanted:
+            from campaigns import workers
+
+            for on in ("local", "ray"):
+                wrong += workers.driver_kills(max(count["workers"] // 3, 1), scratch / on, folder, on, asked.seed)
+            made = workers.cluster()
+            wrong += workers.ray_kills(count["workers"], scratch, folder, made, asked.seed)
+            made.shutdown()
         if "interrupts" in wanted:
             wrong += interrupts.campaign(count["interrupts"], asked.seed)[0]
     print(f"{sum(os.times()[:4]):.0f} s of CPU time")

@@ -37,7 +37,7 @@ class Asked:
 def commands(folder, text, scratch):
     """By name; short, and of every kind that writes."""
     study = ("--model", folder, "-n", 8, "--out")
-    few = ("--order", "absolute", "--points", 3)
+    few = ("--order", "absolute", "--points", 3, "--repeats", 1)
     sparse = ("sparsify", folder, "--text", text, "--steps", 4, "--batch", 2, "--length", 16, "--device", "cpu")
     sparse = (*sparse, "--evaluate-sequences", 2, "--warmup", 1)
     scores = ("score", folder, "ioi", "-n", 8, "--out")

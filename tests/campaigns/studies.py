@@ -17,7 +17,7 @@ from headcount.rank import descent
 from headcount.sparse.training import Training
 from headcount.studies import runner
 
-ASKED = {"n": 8, "points": 3, "draws": 1, "orders": ["absolute", "chance"], "method": "one-pass"}
+ASKED = {"n": 8, "points": 3, "draws": 1, "repeats": 1, "orders": ["absolute", "chance"], "method": "one-pass"}
 
 
 @contextlib.contextmanager

@@ -135,6 +135,8 @@ def test_a_file_size_limit_ends_a_study_in_a_sentence_and_keeps_its_steps(folder
         "one-pass",
         "--order",
         "absolute",
+        "--repeats",
+        1,
     )
     asked = (*asked, "--out", out)
     size = 6000  # scores fit into it, a figure does not

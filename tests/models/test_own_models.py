@@ -212,12 +212,12 @@ def test_a_lora_trained_on_smollm2_runs_through_check_and_studies(lora, headcoun
     place, *_ = lora
     code, out, err = headcount("check", place)
     assert code == 0, out + err
-    small = ("--model", place, "-n", 8, "--out", tmp_path / "out")
-    kept = ("--task", "ioi", "--points", 3, "--draws", 1, "--threshold", 0.5, "--method", "one-pass")
+    small = ("--model", place, "-n", 4, "--out", tmp_path / "out")
+    kept = ("--task", "ioi", "--points", 3, "--draws", 1, "--repeats", 1, "--threshold", 0.5, "--method", "attribution")
     code, out, err = headcount("run", "heads-kept", *small, *kept, "--order", "absolute")
     assert code == 0, err
     assert "my-lora (270 heads)" in out
-    fitted = ("--task", "commonsense", "--seeds", 1, "--updates", 2, "--batch", 2, "--test", 2, "--ks", "1,5")
+    fitted = ("--task", "commonsense", "--seeds", 1, "--updates", 1, "--batch", 1, "--test", 1, "--ks", "1")
     code, out, err = headcount("run", "head-roles", *small, *fitted)
     assert code == 0, err
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["cells"][0]["model"] == "my-lora"

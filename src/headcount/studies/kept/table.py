@@ -8,6 +8,7 @@ from ...view.tables import number, print_table, say
 from ..runner import StudyResult
 from ..table import print_end
 from .outputs import KeptEntry, KeptSummary
+from .tasks import words as words_of_tasks
 
 
 def show(result: StudyResult[KeptSummary]) -> None:
@@ -42,6 +43,9 @@ def show(result: StudyResult[KeptSummary]) -> None:
             always = [head for head, share in stable["shares"].items() if share == 1]
             words = f"of the first {stable['k']} heads, {len(always)} are the same in all {entry['repeats']} repeats"
             say(f"{_line(entry, entries)}: {words} ({', '.join(always[:10]) or 'none'}).")
+    for tasks in result.summary["tasks"]:
+        for sentence in words_of_tasks(tasks):
+            say(sentence)
     for search in result.summary["searches"]:
         say(f"{search['task']}, {search['model']}: {search['words']}.")
     for control in result.summary["controls"]:
@@ -97,9 +101,7 @@ def _question(entry: KeptEntry, repeats: int, one_threshold: bool) -> str:
         share, rest = "the threshold", "1 - threshold"
     verb, end = ("masked", 0) if masked else ("kept", 1)
     enough = f"at most {rest}" if masked else f"at least {share}"
-    over = (
-        "test prompts" if repeats == 1 else f"prompts, names and rankings ({repeats} repeats: needed is their median)"
-    )
+    over = "test prompts" if repeats == 1 else f"prompts, names and rankings ({repeats} repeats, pooled)"
     return (
         f"{in_words(entry['units']).capitalize()} to be {verb} until explained effect is within {rest} of"
         f" {end} (needed), or {enough} (reached); {entry['interval']:.0%} intervals over {over}:"
@@ -109,7 +111,7 @@ def _question(entry: KeptEntry, repeats: int, one_threshold: bool) -> str:
 def _numbers(entry: KeptEntry, with_range: bool) -> tuple[str, ...]:
     """The row of a curve, but for its names."""
     low, high = (entry["total"] if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
-    found = ("never", "") if entry["needed_median"] is None else (str(entry["needed_median"]), f"{low} to {high}")
+    found = ("never", "") if entry["needed"] is None else (str(entry["needed"]), f"{low} to {high}")
     span = (" to ".join(map(str, dict.fromkeys(entry["needed_range"]))),) * with_range
     reached, stays = ("never" if k is None else str(k) for k in (entry["reached"], entry["stays"]))
     return *found, *span, reached, stays, number(entry["accuracy_all"], ".2f")
