@@ -7,6 +7,7 @@ import shutil
 import sys
 
 import pytest
+import submitit  # noqa: F401 its logger keeps the stdout of its first import, which must outlive a test
 
 import headcount as hc
 from campaigns import workers
