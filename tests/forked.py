@@ -9,6 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+CPU_SECONDS = 240
+"""After which a process that does not end is ended."""
 FORKED = multiprocessing.get_context("fork")
 WARM = (
     "torch", "transformers", "transformers.models.llama.modeling_llama", "peft", "accelerate", "headcount.cli",
@@ -29,8 +31,8 @@ def start(*arguments, cache, said=os.devnull, errors=None, limits=None, first=No
 
 
 def ended(process):
-    """Its exit code, once it has ended."""
-    process.join(240)
+    """Its exit code, once it has ended; a busy machine is waited for."""
+    process.join(1800)
     return process.exitcode
 
 
@@ -55,7 +57,7 @@ def _warm_up():
 
 def _main(words, settings, told, limits, first):
     _settle(words, settings, told)
-    for limit, ends in limits.items():
+    for limit, ends in {resource.RLIMIT_CPU: (CPU_SECONDS, CPU_SECONDS + 5), **limits}.items():
         resource.setrlimit(limit, ends)
     if first is not None:
         first()

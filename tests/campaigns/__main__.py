@@ -1,6 +1,8 @@
 """`make crash`: all campaigns in full. Options: a seed, and a share of the counts.
 
-python tests/campaigns [--seed N] [--share 0.1] [--only kills,damage,races,interrupts,disk,workers]
+python tests/campaigns [--seed N] [--share 0.1] [--only kills,damage,races,interrupts,disk,workers] [--start N]
+
+Kills can go on where they were left: the same seed, and --start with the number of the next one.
 """
 
 import argparse
@@ -36,6 +38,7 @@ def main():
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--only", default="races,damage,disk,kills,interrupts,workers")
+    parser.add_argument("--start", type=int, default=0)
     asked = parser.parse_args()
     wanted = asked.only.split(",")
     print(f"seed {asked.seed}, a share of {asked.share:g} of {COUNTS}", flush=True)
@@ -46,7 +49,7 @@ def main():
         os.environ["HEADCOUNT_CACHE"] = str(scratch / "cache")
         folder = small_model(scratch / "tiny-llama")
         text.write_text("\n".join(f"We saw Mary, Mary and John in the year {1100 + 7 * i}" for i in range(60)))
-        from campaigns import interrupts, kills, races, studies
+        from campaigns import disk, interrupts, kills, races, studies
 
         if "races" in wanted:
             wrong += races.campaign(-(-count["races"] // 4), 4, scratch, folder)
@@ -54,9 +57,10 @@ def main():
             wrong += studies.damage(count["damage"] // 2, scratch, folder, asked.seed)
             wrong += studies.damaged_checkpoints(count["damage"] - count["damage"] // 2, scratch, folder, asked.seed)
         if "disk" in wanted:
-            wrong += studies.full_disk(scratch, folder)
+            wrong += disk.campaign(scratch, folder, str(text))
         if "kills" in wanted:
-            wrong += kills.campaign(count["kills"], scratch, folder, str(text), asked.seed)[0]
+            left = max(count["kills"] - asked.start, 0)
+            wrong += kills.campaign(left, scratch, folder, str(text), asked.seed, first=asked.start)[0]
         if "workers" in wanted:
             from campaigns import workers
 
@@ -67,6 +71,7 @@ def main():
             made.shutdown()
         if "interrupts" in wanted:
             wrong += interrupts.campaign(count["interrupts"], asked.seed)[0]
+    print(f"{sum(os.times()[:4]):.0f} s of CPU time")
     print("\n".join(wrong) or "Nothing went wrong.")
     return 1 if wrong else 0
 

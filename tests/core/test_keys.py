@@ -21,7 +21,7 @@ from headcount.studies.runner import plan_study
 from headcount.studies.study import read_study
 from tokenizers_for_tests import make_tokenizer
 
-SMALL = {"n": 8, "points": 3, "draws": 2, "orders": ["absolute"], "method": "one-pass"}
+SMALL = {"n": 8, "points": 3, "draws": 2, "repeats": 1, "orders": ["absolute"], "method": "one-pass"}
 STEPS = 3  # scores, one sweep, and the prompts for the report
 
 

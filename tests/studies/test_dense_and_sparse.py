@@ -9,7 +9,7 @@ import headcount as hc
 from headcount.studies import STUDIES
 from headcount.studies.study import read_study
 
-SMALL = {"n": 8, "points": 4, "draws": 2}
+SMALL = {"n": 8, "points": 4, "draws": 2, "repeats": 1}
 
 
 def test_attention_edges_are_a_study(folder, own_cache, tmp_path):
@@ -68,5 +68,5 @@ def test_many_models_and_orders_share_a_short_legend():
     figure = hc.plot(curves("dense", "sparse", orders=("absolute", "signed", "chance")))
     (legend,) = figure.legends
     names = [text.get_text() for text in legend.get_texts()]
-    assert names == ["dense", "sparse", "largest effect first", "by chance"]
+    assert names == ["dense", "sparse", "largest effect first", "random order"]
     assert len(figure.axes[0].collections) == 4  # the signed order is in the tables

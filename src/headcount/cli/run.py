@@ -26,6 +26,7 @@ AGAIN = {
     "controls": "control",
 }
 """Keys whose option is given once for each value, where a kind of study takes several."""
+WIDTH_HELP = "Width of the figure: a column or the page of a paper."
 ON_HELP = "Where steps run: in processes on this machine, on a Ray cluster, in a Slurm array job."
 ON_DEFAULT, ROOM, NEW = "in this process", "as many as fit", "one started for the run"
 PLAN_HELP = "Print what would run, what is cached, and how long it takes; run nothing."
@@ -84,6 +85,7 @@ def _command(kind: StudyKind) -> Command:
             bool, typer.Option("--no-cache", help="Recompute every step, and keep none of them.")
         ] = False,
         long: Annotated[bool, typer.Option("--long", help="Allow a run that takes more than a week.")] = False,
+        width: Annotated[str, typer.Option(metavar="column|page", help=WIDTH_HELP, show_default="panels")] = "",
         on: Annotated[str | None, typer.Option(metavar="|".join(WHERE), help=ON_HELP, show_default=ON_DEFAULT)] = None,
         workers: Annotated[int | None, typer.Option(min=1, help="With --on: how many.", show_default=ROOM)] = None,
         ray_address: Annotated[str | None, typer.Option(help="Address of a Ray cluster.", show_default=NEW)] = None,
@@ -102,7 +104,7 @@ def _command(kind: StudyKind) -> Command:
         trust(code)
         hush(quiet)
         asked: dict[str, Any] = {"models": values.pop("models") or (), "tasks": values.pop("task") or ()}
-        asked |= {"quick": quick, "overrides": given(kind.settings, values)}
+        asked |= {"quick": quick, "overrides": given(kind.settings, values), "width": width}
         name, allowed = study or kind.name, None if memory is None else parse_bytes(memory)
         where = {"workers": workers, "address": ray_address, "partition": partition, "time": time, "gpus": gpus}
         given_where = {key: value for key, value in where.items() if value is not None}

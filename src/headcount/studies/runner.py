@@ -110,6 +110,7 @@ def run(
     executor: Executor | str = in_process,
     long: bool = False,
     quiet: bool = False,
+    width: str = "",
 ) -> StudyResult[Summary]:
     """Run a bundled study by its name, or a TOML file.
 
@@ -125,8 +126,9 @@ def run(
     - `executor`: where the steps are run: in this process by default, or `"local"`, `"ray"`, `"slurm"`, or what
       `headcount.executor` gives, which takes options and keeps its workers for the next study.
     - `long`: whether it may take more than a week.
+    - `width`: of the figure, `"column"` or `"page"` of a paper; as wide as its panels by default.
     """
-    read = read_study(study, quick=quick, models=models, tasks=tasks, overrides=overrides)
+    read = read_study(study, quick=quick, models=models, tasks=tasks, overrides=overrides, width=width)
     folder = writable_folder(Path(out) if out else Path("headcount-results") / read.name)
     with engaged(executor, loader is load) as execute, _store(cache) as store:
         return _run(read, folder, store, Bench(loader, read.models), execute, memory, long, quiet)

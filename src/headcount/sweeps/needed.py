@@ -44,7 +44,7 @@ class UnitsNeeded:
     stays: int | None = None
     """The k from which it stays so, at all larger k that were measured."""
     each: tuple[int | None, ...] = ()
-    """Of repeats, whose median the value is: the number of every one."""
+    """Of repeats: the number of every one."""
 
     @property
     def span(self) -> tuple[int, int]:

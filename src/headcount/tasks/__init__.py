@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -143,8 +144,8 @@ def _splits_templates(name: str) -> bool:
 
 
 def tokens_of(model: "Model") -> Tokens:
-    """What tasks ask a model's tokenizer."""
-    return Tokens(model.encode, model.vocabulary, model.context, _start_token(model))
+    """What tasks ask a model's tokenizer. Prompts come again and again, with one word or another behind them."""
+    return Tokens(lru_cache(model.encode), model.vocabulary, model.context, _start_token(model))
 
 
 def _start_token(model: "Model") -> int | None:
