@@ -93,6 +93,8 @@ class OnRay:
         self._in_vain = 0
 
     def __call__(self, plan: Plan, bench: Bench, store: Store, bar: Bar, ledger: Ledger, before: Found) -> Found:
+        if self._actors and (store.folder, bench.names) != (self._store.folder, self._bench.names):
+            self.close()  # its workers were told of another cache
         self._bench, self._store = bench, store
         done = False
         try:
