@@ -36,6 +36,8 @@ class Boxes(ABC):
         self.boxes = dict[str, Mailbox]()
         self._who = dict[str, str]()
         self._in_vain = 0
+        self._bench: Bench
+        self._store: Store
 
     def __call__(self, plan: Plan, bench: Bench, store: Store, bar: Bar, ledger: Ledger, before: Found) -> Found:
         if self.folder is not None and (store.folder, bench.names) != (self._store.folder, self._bench.names):
