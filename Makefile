@@ -29,7 +29,7 @@ rankings: $(READY)  ## every scoring method on models with known circuits and on
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/rankings.py $(ARGS)
 
 fuzz: $(READY)  ## 20,000 mutated inputs of every reader, with a new seed each time, which is printed
-	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/fuzzing.py $(ARGS)
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz $(ARGS)
 
 tiny: $(READY)  ## train the bundled models tiny and tiny-sparse again, from nothing: under an hour on two cores
 	$(BIN)/python recipes/tiny.py

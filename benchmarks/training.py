@@ -53,10 +53,10 @@ class TrainingBench:
 
     def step_of(self, recipe: hc.Recipe) -> Callable[[], object]:
         trainee = make_trainee(self.load(), recipe)
-        accelerator, text = Accelerator(cpu=True), Text(self.ids, {})
+        accelerator, text = Accelerator(cpu=True), Text(self.ids, {}, torch.zeros(len(self.ids), dtype=torch.long))
         module = accelerator.prepare(trainee.model.hf)
         optimizer = torch.optim.AdamW(list(trainee.parameters.values()), lr=1e-4)
-        training = Training(trainee.parameters, optimizer, bounds_of(recipe), [])
+        training = Training(trainee.parameters, optimizer, bounds_of(recipe, []), [])
         return lambda: _step(trainee, module, text, recipe, training, accelerator, 0)
 
 

@@ -18,6 +18,10 @@ EXACT = (changes.__file__, "/contextlib.py", "/model.py", "/attention.py", "/hea
 """Files in which a moment too early or too late leaves something behind."""
 
 
+USERS = [CALL]
+"""Code that an interrupt has to come in: calls of headcount, and of users who cut by hand."""
+
+
 def state(model):
     """All that a call may change and has to put back."""
     hf = model.hf
@@ -45,7 +49,17 @@ def calls():
     def swept(model, scores, **options):
         return hc.sweep(model, task, scores, points=3, draws=1, **options).values["logit_diff"]
 
+    ids = torch.tensor([prompts[0]] * 2)
+
+    def by_hand():
+        with hc.cut(llama, [(0, 0), (2, 3)]):
+            hc.cut(llama, [(1, 1)]).__enter__()  # dropped, and undone by that
+        with hc.cut(llama, [(1, 1)], "mean", reference=task.train), torch.no_grad():
+            return llama.logits(ids)
+
+    USERS.append(by_hand.__code__)
     return {
+        "by hand": (llama, by_hand),
         "attribution": (llama, lambda: hc.score(llama, task, "attribution").values),
         "integrated": (gpt2, lambda: hc.score(gpt2, task, "attribution-ig", steps=2).values),
         "rules": (llama, lambda: hc.score(llama, task, "eap-gim").values),
@@ -86,7 +100,7 @@ class Interrupted:
     def _strike(self, *_):
         frame = sys._getframe(1)
         while frame is not None:  # not in the campaign itself
-            if frame.f_code is CALL:
+            if frame.f_code in USERS:
                 self.struck = True
                 raise KeyboardInterrupt
             frame = frame.f_back

@@ -22,7 +22,7 @@ UNCOMPARED = ("logs",)
 def commands(folder, text):
     """Name -> what to run for an output folder; short, and of every kind that writes."""
     study = ("--model", folder, "-n", 8, "--out")
-    few = ("--order", "absolute", "--points", 3)
+    few = ("--order", "absolute", "--points", 3, "--repeats", 1)
     sparse = ("sparsify", folder, "--text", text, "--steps", 4, "--batch", 2, "--length", 16, "--device", "cpu")
     sparse = (*sparse, "--evaluate-sequences", 2, "--warmup", 1)
     scores = ("score", folder, "ioi", "-n", 8, "--out")

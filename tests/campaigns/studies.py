@@ -16,7 +16,7 @@ from headcount.rank import descent
 from headcount.sparse.training import Training
 from headcount.studies.kept import outputs
 
-ASKED = {"n": 8, "points": 3, "draws": 1, "orders": ["absolute", "chance"], "method": "one-pass"}
+ASKED = {"n": 8, "points": 3, "draws": 1, "repeats": 1, "orders": ["absolute", "chance"], "method": "one-pass"}
 
 
 def run(folder, out):
@@ -123,7 +123,7 @@ def full_disk(scratch, folder, sizes=(2000, 6000, 20000, 60000), say=print):
     for size in sizes:
         place, said = scratch / f"full-{size}", scratch / f"said-{size}"
         asked = ("run", "heads-kept", "--model", folder, "--task", "ioi", "-n", 8, "--method", "one-pass", "--order")
-        asked = (*asked, "absolute", "--points", 3, "--out", place / "out")
+        asked = (*asked, "absolute", "--points", 3, "--repeats", 1, "--out", place / "out")
         code = ended(start(*asked, cache=place, said=said, limits={resource.RLIMIT_FSIZE: (size, size)}))
         words = said.read_text().strip().splitlines()[-1:]
         if code != 2 or "Traceback" in said.read_text() or "Finished steps are kept" not in "".join(words):

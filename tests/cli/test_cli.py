@@ -94,17 +94,18 @@ def _values(model, ids):
 
 
 def test_run_prints_a_table_and_the_figure(headcount, folder, tmp_path):
-    arguments = ("run", "heads-kept", "--model", folder, "--task", "ioi", "-n", 8, "--quick", "--out", tmp_path / "out")
+    arguments = ("run", "heads-kept", "--model", folder, "--task", "ioi", "-n", 8, "--quick", "--repeats", 2)
+    arguments = (*arguments, "--out", tmp_path / "out")
     code, out, _ = headcount(*arguments)
     assert code == 0
-    assert "ioi, tiny-llama, best: " in out
-    assert "over prompts, names and rankings (3 repeats" in out
+    assert "ioi, tiny-llama, signed: " in out
+    assert "over prompts, names and rankings (2 repeats, pooled)" in out
     assert all(column in out for column in ("needed", "interval", "range", "reached", "stays", "accuracy"))
     assert "tiny-llama needs" in out
     assert "As many by chance explain" in out
     assert str(tmp_path / "out" / "figure.png") in out.replace("\n", "")
-    assert "Steps: 8 computed, 0 from the cache" in out
-    assert "Steps: 0 computed, 8 from the cache" in headcount(*arguments)[1]
+    assert "Steps: 6 computed, 0 from the cache" in out
+    assert "Steps: 0 computed, 6 from the cache" in headcount(*arguments)[1]
 
 
 def bad(headcount, *arguments):
@@ -184,7 +185,7 @@ def test_a_task_without_an_effect_is_warned_of(headcount, folder, tmp_path):
     entries = [{"clean": [5, i], "corrupt": [5, i], "answer": 8, "wrong": 9} for i in range(10, 18)]
     lines.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     code, out, _ = headcount(
-        "run", "heads-kept", "--model", folder, "--task", lines, "--quick", "--out", tmp_path / "o"
+        "run", "heads-kept", "--model", folder, "--task", lines, "--quick", "--repeats", 1, "--out", tmp_path / "o"
     )
     assert code == 0
     assert "Warning: same, tiny-llama: logit_diff is" in out

@@ -19,7 +19,7 @@ def test_it_trains_evaluates_and_says_where_the_model_is(headcount, folder, text
         "held-out sequences, gates hard, of 16 tokens",
         "open edges",
         "at T = 16",
-        "keys a query",
+        "keys per query",
         "heads that never open",
         "names",
     ):
@@ -39,13 +39,15 @@ def test_it_trains_evaluates_and_says_where_the_model_is(headcount, folder, text
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--steps", 0], "steps must be at least 1 and not above 1,000,000,000; this is 0."),
+        (["--steps", 0], "steps must be at least 1 and not above 1,000,000,000; got 0."),
         (["--form", "soft"], "form cannot be 'soft'. Known: log-prob, logit."),
         (["--text", "nowhere.txt"], "There is no text at nowhere.txt."),
         (["--length", 5000], "tokens at most, and sequences of 5000 are wanted"),
         (["--start-from", "nowhere"], "--start-from takes the folder of an adapter that headcount sparsify wrote"),
         (["--device", "abacus"], "The device 'abacus' cannot be used here"),
         (["--lora", 5000], "is above the model's width"),
+        (["--steps", 10**9], "days here. Give fewer --steps or a smaller --batch, or say that you mean it: --long."),
+        (["--batch", 10**6], "The logits of 1,000,000 sequences of"),
     ],
 )
 def test_what_it_cannot_do_is_one_sentence(headcount, folder, text, tmp_path, options, message):

@@ -137,7 +137,7 @@ class TestWithoutEnd:
 def test_a_wrong_combination_in_the_last_panel_is_told_before_the_first_one_runs(headcount, folder, tmp_path):
     panel = '[[panel]]\ntask = "ioi"\nn = 4\npoints = 2\ndraws = 1\n'
     wrong = {
-        'method = "attribution-ig"\nfill = "mean"': "attribution-ig takes the fill counterfactual; this is 'mean'",
+        'method = "attribution-ig"\nfill = "mean"': "attribution-ig takes the fill counterfactual; got 'mean'",
         'method = "learned"\nfill = "resample"': "learned takes the fill zero or mean",
         'method = "gating"': "gating knows the metric log_prob_per_token alone",
         'task = "syntax"\nmethod = "direct"\nfill = "zero"': "The method direct needs a counterfactual prompt",

@@ -92,6 +92,14 @@ def test_a_damaged_step_is_listed_not_shown_and_removed(store):
     assert list(store.folder.iterdir()) == []
 
 
+def test_damaged_steps_are_removed_however_young_they_are(store):
+    (store.folder / KEYS[1] / "step.json").write_text("[1]")
+    assert store.clean(older_than=3600.0, agree=lambda found: [entry.key for entry in found] != [KEYS[1]]) == (0, 0)
+    assert len(list(store.entries())) == 3, "not where that is not wanted"
+    assert store.clean(older_than=3600.0)[0] == 1
+    assert sorted(path.name for path in store.folder.iterdir()) == [KEYS[0], KEYS[2]]
+
+
 def test_a_step_that_another_user_keeps_to_himself_is_computed_and_left_alone(store, capsys, monkeypatch):
     place = store.folder / KEYS[0]
     before = kept(place)

@@ -5,6 +5,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from headcount.studies.runner import plan_study
 from headcount.studies.study import read_study
 from tokenizers_for_tests import make_tokenizer
 
-SMALL = {"n": 8, "points": 3, "draws": 2, "orders": ["absolute"], "method": "one-pass"}
+SMALL = {"n": 8, "points": 3, "draws": 2, "repeats": 1, "orders": ["absolute"], "method": "one-pass"}
 STEPS = 3  # scores, one sweep, and the prompts for the report
 
 
@@ -206,7 +207,7 @@ def test_without_the_cache_everything_is_computed_and_nothing_is_kept(folder, ru
 LABELS = ("plain · ioi · attribution-ig", "plain · ioi · absolute", "plain · ioi · prompts")
 
 
-def test_the_cache_is_listed_sized_and_cleaned(folder, run, headcount, own_cache):
+def test_the_cache_is_listed_sized_and_cleaned(folder, run, headcount, own_cache, monkeypatch):
     run(folder)
     code, listed, _ = headcount("cache", "list")
     assert code == 0
@@ -220,7 +221,12 @@ def test_the_cache_is_listed_sized_and_cleaned(folder, run, headcount, own_cache
 
     assert headcount("cache", "clean", "--older-than", "1")[:2] == (0, "0 steps removed, 0.0 MB.\n")
     assert len(list(Store().entries())) == STEPS
-    code, cleaned, _ = headcount("cache", "clean")
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True, readline=lambda: "n\n"))
+    monkeypatch.setattr("builtins.input", lambda *asked: "n")
+    code, asked, _ = headcount("cache", "clean")
+    assert f"{STEPS} finished steps" in asked
+    assert asked.endswith("0 steps removed, 0.0 MB.\n")
+    code, cleaned, _ = headcount("cache", "clean", "--yes")
     assert code == 0
     assert cleaned.startswith(f"{STEPS} steps removed")
     assert list(Store().entries()) == []

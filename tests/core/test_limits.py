@@ -108,7 +108,7 @@ def test_memory_that_runs_out_is_one_sentence():
 
 
 def test_a_command_that_cannot_print_says_so(headcount, monkeypatch, tmp_path):
-    monkeypatch.setattr("headcount.cli.show.print_table", no_room)
+    monkeypatch.setattr("headcount.cli.show.print_rows", no_room)
     code, _, err = headcount("methods")
     assert code == 2
     assert "What there is to say cannot be written: the disk is full. Finished steps are kept." in err
@@ -135,6 +135,8 @@ def test_a_file_size_limit_ends_a_study_in_a_sentence_and_keeps_its_steps(folder
         "one-pass",
         "--order",
         "absolute",
+        "--repeats",
+        1,
     )
     asked = (*asked, "--out", out)
     size = 6000  # scores fit into it, a figure does not

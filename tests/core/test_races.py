@@ -18,7 +18,7 @@ from headcount.core.cache import Store
 from headcount.core.saving import Floats, Saved
 
 RUNNERS, WRITERS, TIMES, SIZE = 4, 4, 25, 2000
-SMALL = ("-n", 8, "--points", 5, "--draws", 4, "--method", "one-pass")
+SMALL = ("-n", 8, "--points", 5, "--draws", 4, "--repeats", 1, "--method", "one-pass")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ def test_processes_that_start_the_same_study_at_once_leave_one_whole_result(fold
     assert [ended(one) for one in started] == [0] * RUNNERS, "\n".join(place.read_text() for place in said)
 
     alone = tmp_path / "alone"
-    small = {"n": 8, "points": 5, "draws": 4, "method": "one-pass"}
+    small = {"n": 8, "points": 5, "draws": 4, "repeats": 1, "method": "one-pass"}
     hc.run("heads-kept", models=[folder], tasks=["ioi"], overrides=small, out=alone, quiet=True)
     assert files(out) == files(alone)
     for name in ("curves.csv", "scores.csv", "study.toml", "figure.svg"):

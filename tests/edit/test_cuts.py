@@ -278,8 +278,8 @@ def test_a_cut_of_the_users_own_says_what_it_needs():
     model = tiny("gpt2")
     for arguments, words in (
         (([(3, 0)],), "no head \\(3, 0\\)"),
-        ((["h3"],), "A head is \\(layer, head\\) or a name such as 'a3.h5'; this is 'h3'"),
-        (([(0.5, 1)],), "this is \\(0.5, 1\\)"),
+        ((["h3"],), "A head is \\(layer, head\\) or a name such as 'a3.h5'; got 'h3'"),
+        (([(0.5, 1)],), "got \\(0.5, 1\\)"),
         (([(0, 0)], 3), "no fill '3'"),
         (([(0, 0)], "counterfactual"), "other=ids"),
         (([(0, 0)], "mean-global"), "reference=task.train"),

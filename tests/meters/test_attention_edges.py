@@ -184,11 +184,11 @@ def test_chance_orders_differ_and_are_the_same_again():
 def test_what_it_cannot_do_is_refused():
     with pytest.raises(hc.HeadcountError, match="Attention edges have no order 'best'"):
         sweep_attention_edges(tiny("gpt2"), TASK, keep="best")
-    with pytest.raises(hc.HeadcountError, match="Attention edges can be filled with .*; this is 'resample'"):
+    with pytest.raises(hc.HeadcountError, match="Attention edges can be filled with .*; got 'resample'"):
         sweep_attention_edges(tiny("gpt2"), TASK, fill="resample")
-    with pytest.raises(hc.HeadcountError, match="Attention edges are cut at all positions; this is 'last'"):
+    with pytest.raises(hc.HeadcountError, match="Attention edges are cut at all positions; got 'last'"):
         sweep_attention_edges(tiny("gpt2"), TASK, positions="last")
-    with pytest.raises(hc.HeadcountError, match="Attention edges know the mode 'keep' alone; this is 'mask'"):
+    with pytest.raises(hc.HeadcountError, match="Attention edges know the mode 'keep' alone; got 'mask'"):
         hc.sweep(tiny("gpt2"), TASK, units="attention-edges", mask="absolute")
     model = tiny("gptj")
     with pytest.raises(hc.HeadcountError, match="GPTJForCausalLM does not take its attention from"):

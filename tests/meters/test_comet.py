@@ -203,6 +203,7 @@ KeyError: "Model 'Unbabel/wmt22-comet-da' not supported by COMET."
         ("sys.exit(3)", "it ended with code 3 and no reason."),
         ("sys.exit()", "ended well but wrote no scores that can be read .*Is it the comet-score of unbabel-comet=="),
         ("out = [1]", "wrote no scores that can be read"),
+        ("open('scores.json', 'w').write('[' * 90000); sys.exit()", "no scores that can be read .*recursion"),
         ("out = dict(a=[], b=[])", "wrote no scores that can be read"),
         ("del rows[0]['COMET']", "wrote no scores that can be read"),
         ("del rows[0]", "was given 2 answers and scored 1 other ones"),

@@ -1,5 +1,7 @@
 """Changes to a model are undone whatever happens, and nothing that a user has changed is touched."""
 
+import sys
+
 import pytest
 import torch
 
@@ -7,7 +9,7 @@ import headcount as hc
 from campaigns.interrupts import campaign, state
 from families import prompts, random_task, tiny
 from headcount.edit import visit_heads
-from headcount.models.changes import Changes, changing
+from headcount.models.changes import Changes, _undone_in_the_end, changing
 
 IN_CI = 12
 
@@ -74,6 +76,58 @@ def test_what_users_change_themselves_stays_while_they_want_it(model, capsys):
     cut.__exit__(None, None, None)
     assert torch.equal(model.logits(ids), whole)
     assert not capsys.readouterr().err
+
+
+BLOCKS = {
+    "zero": lambda model: hc.cut(model, [(0, 0), (1, 2)]),
+    "mean": lambda model: hc.cut(model, [(0, 0)], "mean", reference=random_task(2).train),
+    "rules": lambda model: hc.backward_rules(model, "gim"),
+}
+MOMENTS = 60  # before the block begins; of those at its end all
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_an_interrupt_at_either_end_of_a_users_own_block_leaves_nothing(model, name):
+    """At every moment at which Python raises one: as it enters a function, and when one written in C has returned. What
+    is raised is held, as notebooks do."""
+    ids, before, held = prompts(), state(model), []
+    whole = model.logits(ids)
+
+    def strike(moment):
+        """How many moments there were before the block, and until its end."""
+        seen, entered, inside = 0, 0, False
+
+        def look(frame, event, _):
+            nonlocal seen
+            closed = (
+                frame.f_code is _undone_in_the_end.__code__ and frame.f_lasti > 0
+            )  # goes on by an exception at once
+            if event in ("call", "c_return") and not inside and not closed:
+                seen += 1
+                if seen == moment:
+                    raise KeyboardInterrupt
+
+        try:
+            sys.setprofile(look)
+            with BLOCKS[name](model):
+                inside, entered = True, seen
+                assert name == "rules" or not torch.equal(model.logits(ids), whole)
+                inside = False
+        finally:
+            sys.setprofile(None)
+        return entered, seen
+
+    strike(None)  # what is imported late is there now
+    begins, ends = strike(None)
+    assert state(model) == before
+    for moment in range(max(begins - MOMENTS, 1), ends + 1):
+        try:
+            strike(moment)
+        except KeyboardInterrupt as interrupt:
+            held.append(interrupt)
+        assert state(model) == before, moment
+    assert len(held) > 20
+    assert torch.equal(model.logits(ids), whole)
 
 
 def test_whether_torch_keeps_gradients_is_as_it_was(model):

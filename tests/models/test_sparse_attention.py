@@ -1,6 +1,7 @@
 """Attention with a gate on every edge: open it is the dense model, shut it is silence, drawn it can be learned."""
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -203,6 +204,44 @@ def test_long_edges_count_more_with_a_distance_power():
             ledger = Ledger(distance_power=1.0)
             _enter(ledger, q, q.detach(), allowed)
         assert float(ledger.expected[0].detach()) == pytest.approx(share)  # 1 + 2 + 1 + 3 + 2 + 1 = 10 in all
+
+
+@torch.no_grad()
+def test_the_first_edge_of_a_row_can_cost_more_than_the_second():
+    """Against every setting of the gates, with its probability: an edge costs 1, a row that opens at all 2 more."""
+    from headcount.models.gates import Ledger, _enter
+
+    allowed = torch.ones(2, 2).tril().bool()[None, None]
+    p = torch.tensor([[[[0.3, 0.0], [0.6, 0.2]]]], dtype=torch.float64)
+    wanted = 0.0
+    for gates in itertools.product((0, 1), repeat=3):
+        chance = math.prod(q if g else 1 - q for g, q in zip(gates, (0.3, 0.6, 0.2), strict=True))
+        rows = gates[0] + max(gates[1:])
+        wanted += chance * (sum(gates) + 2 * rows) / (3 + 2 * 2)
+    ledger = Ledger(row_cost=2.0)
+    _enter(ledger, p.requires_grad_(), p.detach(), allowed)
+    assert float(ledger.expected[0]) == pytest.approx(wanted)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", ["gpt2", "llama-gqa", "gemma2"])
+def test_a_sink_is_one_more_logit_in_the_softmax(family):
+    """Against a softmax that has it as a last key of value zero; and with gates open it is not there."""
+    model = tiny(family)
+    gates = add_gates(model, "log-prob", -50.0, sinks=True)  # so low a threshold that every gate is open
+    dense = tiny(family).logits(prompts())
+    torch.testing.assert_close(model.logits(prompts()), dense)
+    for layer in gates:
+        layer.sink.fill_(0.3)
+    module = model.anatomy.attentions[0]
+    torch.manual_seed(0)
+    query, key = torch.randn(2, model.n_heads, 5, 4), torch.randn(2, model.n_heads, 5, 4)
+    scores = (query @ key.mT / 2).masked_fill(torch.ones(5, 5).triu(1).bool(), float("-inf"))
+    wanted = torch.cat([scores, torch.full_like(scores[..., :1], 0.3)], -1).softmax(-1)[..., :-1]
+    torch.testing.assert_close(gated_weights(module, query, key, None), wanted)
+    assert not torch.allclose(model.logits(prompts()), dense, atol=1e-4)
+    with drawn(gates, "open"):
+        torch.testing.assert_close(model.logits(prompts()), dense)
 
 
 def test_a_family_without_the_interface_is_refused_and_left_as_it_was():

@@ -135,9 +135,13 @@ def test_a_name_that_can_be_no_folder_is_refused():
     refused("/x" + "y" * 500, "is longer than the name of a file can be")
 
 
-def test_what_is_wrong_with_a_tokenizer_is_said_when_it_is_needed(damaged):
+def test_what_is_wrong_with_a_tokenizer_is_said_when_it_is_needed(damaged, whole):
     (damaged.folder / "tokenizer.json").write_text('{"version": "9"')
     with pytest.raises(hc.HeadcountError, match=r"without a tokenizer, .* \(its tokenizer cannot be read: "):
+        hc.load(damaged.folder).encode("John")
+    shutil.copy(whole / "tokenizer.json", damaged.folder)
+    (damaged.folder / "tokenizer_config.json").write_text('{"model_max_length": "many"}')
+    with pytest.raises(hc.HeadcountError, match=r"\(its tokenizer cannot be read: '>' not supported"):
         hc.load(damaged.folder).encode("John")
     for path in damaged.folder.glob("tokenizer*"):
         path.unlink()

@@ -227,11 +227,11 @@ def test_exact_patching_follows_the_fill():
 
 
 def test_methods_that_run_between_the_prompts_take_no_other_fill():
-    with pytest.raises(hc.HeadcountError, match="eap-ig scores edges with counterfactual fill; this is zero. Use one"):
+    with pytest.raises(hc.HeadcountError, match="eap-ig scores edges with counterfactual fill; got zero. Use one"):
         hc.score(tiny("gpt2"), TASK, "eap-ig", fill="zero")
     with pytest.raises(hc.HeadcountError, match="Edges can be filled with"):
         hc.score(tiny("gpt2"), TASK, "eap", fill="resample")
-    with pytest.raises(hc.HeadcountError, match="Edges are cut at all positions; this is 'last'"):
+    with pytest.raises(hc.HeadcountError, match="Edges are cut at all positions; got 'last'"):
         hc.score(tiny("gpt2"), TASK, "eap", positions="last")
 
 

@@ -76,7 +76,7 @@ def test_a_mean_costs_what_its_members_cost_and_is_as_particular():
     ("method", "words"),
     [
         ("mean:eap-ig,epa", "There is no scoring method 'epa'. Did you mean 'eap'"),
-        ("mean:eap-ig", "A mean needs two methods or more, such as mean:eap-ig,eap; this is 'mean:eap-ig'"),
+        ("mean:eap-ig", "A mean needs two methods or more, such as mean:eap-ig,eap; got 'mean:eap-ig'"),
         ("mean:eap,patching", "that score the same units; these are eap edges and patching heads"),
         ("mean:eap,mean:eap", "There is no scoring method 'mean:eap'"),
     ],

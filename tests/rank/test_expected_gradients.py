@@ -95,7 +95,7 @@ def test_each_row_has_its_own_point():
 
 
 def test_other_fills_are_refused():
-    with pytest.raises(hc.HeadcountError, match="takes the fill counterfactual; this is 'zero'"):
+    with pytest.raises(hc.HeadcountError, match="takes the fill counterfactual; got 'zero'"):
         hc.score(tiny("gpt2"), TASK, "attribution-eg", fill="zero")
 
 

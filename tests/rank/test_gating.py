@@ -210,7 +210,7 @@ def test_the_defaults_are_the_papers():
     ("field", "value", "words"),
     [
         ("seeds", 0, "seeds must be at least 1"),
-        ("seeds", 1.5, "a whole number; this is 1.5"),
+        ("seeds", 1.5, "a whole number; got 1.5"),
         ("updates", 0, "updates must be at least 1"),
         ("batch", 0, "batch must be at least 1"),
         ("patience", -1, "patience must be at least 0"),
@@ -280,7 +280,7 @@ def test_a_damaged_checkpoint_is_said_and_counts_as_none(tmp_path, capsys):
         assert Checkpoint.at(file, "key").stages == {}
         told = " ".join(capsys.readouterr().err.split())
         assert "is damaged" in told
-        assert told.endswith("The fit begins anew.")
+        assert told.endswith("The fit starts over.")
         file.write_bytes(whole)
 
 

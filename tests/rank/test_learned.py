@@ -12,6 +12,7 @@ from headcount.edit import Filler
 from headcount.meters import HeadMeter
 from headcount.rank import descent
 from headcount.rank.fit import Learning, Pruning
+from headcount.rank.learned import SoftTopK
 
 SHORT = Learning(updates=12, batch=3)
 SHORT_PRUNING = Pruning(updates=12, batch=3)
@@ -58,6 +59,14 @@ def test_learned_edges_are_nearer_to_the_whole_model_than_the_attribution_they_b
     learned = hc.score(trained, ioi, "edge-learned", fit=Learning(updates=40, batch=6))
     first = hc.score(trained, ioi, "eap-ig")
     assert area(trained, ioi, learned) < min(area(trained, ioi, first, keep) for keep in ("absolute", "signed"))
+
+
+@pytest.mark.parametrize(("method", "first"), [("learned", "attribution-ig"), ("edge-learned", "eap-ig")])
+def test_an_order_that_learning_has_made_worse_is_not_taken(trained, ioi, monkeypatch, method, first):
+    """As where soft masks tell nothing of hard ones; here the training turns the order round."""
+    monkeypatch.setattr(SoftTopK, "run", lambda self, start, facts: (-start).clone())
+    begun, found = hc.score(trained, ioi, first), hc.score(trained, ioi, method)
+    assert found.top(9) in [begun.top(9, by) for by in ("absolute", "signed")]
 
 
 def test_pruned_edges_do_the_task_at_the_size_that_was_aimed_for(trained, ioi):
@@ -171,11 +180,11 @@ def test_a_model_that_gives_no_numbers_ends_in_a_sentence(task):
 
 
 def test_what_cannot_be_learned_is_said(model, task, planted_task):
-    with pytest.raises(hc.HeadcountError, match=r"learned takes a headcount.Learning as its fit; this is Fit\("):
+    with pytest.raises(hc.HeadcountError, match=r"learned takes a headcount.Learning as its fit; got Fit\("):
         hc.score(model, task, "learned", fit=hc.Fit())
     with pytest.raises(hc.HeadcountError, match=r"edge-pruning takes a headcount.Pruning as its fit"):
         hc.score(model, task, "edge-pruning", fit=SHORT)
-    with pytest.raises(hc.HeadcountError, match="learned takes the fill zero or mean.*; this is 'resample'"):
+    with pytest.raises(hc.HeadcountError, match="learned takes the fill zero or mean.*; got 'resample'"):
         hc.score(model, task, "learned", fill="resample", fit=SHORT)
     with pytest.raises(hc.HeadcountError, match="'kl' needs pairs of prompts"):
         hc.score(hc.load(str(PLANTED)), planted_task, "learned", fit=SHORT.changed(loss="kl"))

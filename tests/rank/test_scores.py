@@ -123,7 +123,7 @@ def test_integrated_gradients_average_the_derivatives_along_the_stated_grid():
 
 
 def test_integrated_gradients_refuse_other_fills():
-    with pytest.raises(hc.HeadcountError, match="takes the fill counterfactual; this is 'zero'"):
+    with pytest.raises(hc.HeadcountError, match="takes the fill counterfactual; got 'zero'"):
         hc.score(tiny("gpt2"), TASK, "attribution-ig", fill="zero")
 
 

@@ -131,7 +131,7 @@ def test_what_cannot_be_searched_is_said():
     scores = hc.score(model, TASK, "attribution")
     with pytest.raises(hc.HeadcountError, match="There is no aim 'best'"):
         hc.search(model, TASK, scores, aim="best")
-    with pytest.raises(hc.HeadcountError, match="above 0 and not above 1; this is 1.5"):
+    with pytest.raises(hc.HeadcountError, match="above 0 and not above 1; got 1.5"):
         hc.search(model, TASK, scores, threshold=1.5)
     with pytest.raises(hc.HeadcountError, match="these are scores of edges"):
         hc.search(model, TASK, hc.score(model, TASK, "eap"))

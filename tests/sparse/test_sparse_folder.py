@@ -47,7 +47,14 @@ def test_an_adapter_is_small_and_has_a_card(adapter, folder):
     size = sum(path.stat().st_size for path in adapter.iterdir() if path.name.startswith(("adapter", "gates")))
     assert size < 0.2 * (Path(folder) / "model.safetensors").stat().st_size
     card = (adapter / "README.md").read_text()
-    for words in ("open edges", "at T = 16", "keys a query", "the dense model's", "heads that never open", "names.txt"):
+    for words in (
+        "open edges",
+        "at T = 16",
+        "keys per query",
+        "the dense model's",
+        "heads that never open",
+        "names.txt",
+    ):
         assert words in card
 
 

@@ -16,6 +16,7 @@ from headcount.models.gates import gates_of
 from headcount.sparse import training
 from headcount.sparse.objective import DAMPING, Bound, Losses, bounds_of, regulariser
 from headcount.sparse.text import read_text
+from headcount.sparse.trainee import make_trainee, start_sinks
 from headcount.sparse.training import schedule
 from short_runs import QUICK, changed, run
 
@@ -30,11 +31,13 @@ class TestObjective:
         log_q, log_p = (F.log_softmax(x[:, :-1].flatten(0, 1), -1) for x in (logits, dense))
         loss, dense_loss = (F.nll_loss(x, ids[:, 1:].flatten(), reduction="none") for x in (log_q, log_p))
         wanted = (1 - kl) * (loss - dense_loss) + kl * (log_p.exp() * (log_p - log_q)).sum(-1)
-        torch.testing.assert_close(losses.lost, wanted)
+        torch.testing.assert_close(losses.lost.flatten(), wanted)
         torch.testing.assert_close(losses.loss, loss.mean())
         torch.testing.assert_close(losses.dense, dense_loss.mean())
         weight = torch.randn(12)
-        found, by_autograd = (torch.autograd.grad((x * weight).sum(), logits)[0] for x in (losses.lost, wanted))
+        found, by_autograd = (
+            torch.autograd.grad((x * weight).sum(), logits)[0] for x in (losses.lost.flatten(), wanted)
+        )
         torch.testing.assert_close(found, by_autograd)
 
     def test_the_tail_is_the_mean_of_the_tokens_that_lose_most(self):
@@ -55,8 +58,18 @@ class TestObjective:
         assert bound.multiplier < 0.2
 
     def test_one_bound_or_two(self):
-        assert [bound.name for bound in bounds_of(changed(tail=0.0))] == ["mean"]
-        assert [bound.name for bound in bounds_of(QUICK)] == ["mean", "tail"]
+        assert [bound.name for bound in bounds_of(changed(tail=0.0), [])] == ["mean"]
+        assert [bound.name for bound in bounds_of(QUICK, [])] == ["mean", "tail"]
+
+    def test_every_source_has_a_bound_of_its_own(self):
+        recipe = changed(by_source=True, tail=0.0)
+        assert [bound.name for bound in bounds_of(recipe, ["books", "code"])] == ["source books", "source code"]
+        lost = torch.tensor([[1.0, 3.0], [0.0, 0.0], [4.0, 6.0]])
+        losses = Losses(torch.zeros(()), torch.zeros(()), lost)
+        found = losses.bounded(recipe, torch.tensor([2, 0, 2]), sources=3)
+        assert [(mean.item(), share) for mean, share in found] == [(0.0, 1 / 3), (0.0, 0.0), (3.5, 2 / 3)]
+        # With the same multiplier everywhere they add up to the bound on the mean.
+        assert float(sum(mean * share for mean, share in found)) == pytest.approx(float(lost.mean()))
 
     def test_the_regulariser_is_the_share_or_its_logarithm(self):
         shares = [torch.tensor([0.1, 0.1]), torch.tensor([0.2, 0.4])]
@@ -78,6 +91,53 @@ class TestObjective:
         assert factors[-1] == pytest.approx(0.05)
 
 
+class TestNothingToAttendTo:
+    RECIPE = changed(sinks=True, row_cost=2.0, by_source=True, tail=0.0)
+
+    def test_a_run_with_all_of_it_resumes_and_loads(self, folder, text, tmp_path, monkeypatch):
+        whole, halved = tmp_path / "whole", tmp_path / "halved"
+        found = run(folder, text, whole, self.RECIPE)
+        with monkeypatch.context() as patch:
+            patch.setattr(training, "_step", stopping_after(4, training._step))
+            with pytest.raises(KeyboardInterrupt):
+                run(folder, text, halved, self.RECIPE)
+        run(folder, text, halved, self.RECIPE)
+        written = (whole / "training.csv").read_text()
+        assert (halved / "training.csv").read_text() == written
+        assert {"empty_rows", "source names_lost", "source names_multiplier"} <= set(written.split("\n")[0].split(","))
+        model = hc.load(whole, base=folder)
+        sinks = torch.stack([layer.sink for layer in gates_of(model)])
+        assert sinks.shape == (model.n_layers, model.n_heads)
+        assert len(sinks.unique()) == sinks.numel()  # each began below its own head's logits, and moved
+        assert 0 <= found.empty_rows <= 1
+
+    def test_a_sink_begins_so_low_that_nothing_changes(self, folder, text):
+        model, plain = hc.load(folder), hc.load(folder)
+        ids = read_text(model, [text], self.RECIPE).train[:2]
+        make_trainee(plain, self.RECIPE.changed(sinks=False))
+        start_sinks(make_trainee(model, self.RECIPE), ids)
+        with torch.no_grad():
+            torch.testing.assert_close(model.logits(ids), plain.logits(ids), atol=1e-3, rtol=0)
+
+    def test_a_run_does_not_go_on_from_heads_without_sinks(self, folder, text, tmp_path):
+        run(folder, text, tmp_path / "first")
+        with pytest.raises(hc.HeadcountError, match="have no sinks. Give --no-sinks"):
+            run(folder, text, tmp_path / "second", changed(sinks=True), start_from=tmp_path / "first")
+
+
+def stopping_after(steps, step):
+    """A step that is interrupted when so many have been done."""
+    done = []
+
+    def stopped(*args):
+        if len(done) == steps:
+            raise KeyboardInterrupt
+        done.append(1)
+        return step(*args)
+
+    return stopped
+
+
 class TestText:
     def test_documents_are_packed_with_an_end_between_them_and_the_last_are_held_out(self, folder, tmp_path):
         place = tmp_path / "own.jsonl"
@@ -94,10 +154,10 @@ class TestText:
         recipe = changed(batch=1)
         found = read_text(model, [text], recipe)
         total = len(found.train)
-        epoch = torch.cat([found.batch(recipe, step) for step in range(total)])
+        epoch = torch.cat([found.batch(recipe, step)[0] for step in range(total)])
         assert sorted(epoch.tolist()) == sorted(found.train.tolist())
-        assert torch.equal(found.batch(recipe, 3), found.batch(recipe, 3))
-        again = torch.cat([found.batch(recipe, step) for step in range(total, 2 * total)])
+        assert torch.equal(found.batch(recipe, 3)[0], found.batch(recipe, 3)[0])
+        again = torch.cat([found.batch(recipe, step)[0] for step in range(total, 2 * total)])
         assert not torch.equal(again, epoch)
 
     @pytest.mark.parametrize(
@@ -187,7 +247,7 @@ class TestLoop:
             assert "is damaged" in " ".join(capsys.readouterr().err.split())
         checkpoint.write_bytes((alone / checkpoint.name).read_bytes())
         run(folder, text, parts, recipe)
-        assert "Training begins anew" in " ".join(capsys.readouterr().err.split())
+        assert "Training starts over" in " ".join(capsys.readouterr().err.split())
         same = {path.name: path.read_bytes() for path in whole.iterdir()}
         assert {path.name: path.read_bytes() for path in parts.iterdir()} == same
 
@@ -238,7 +298,7 @@ class TestLoop:
         assert share[-1] < 0.7 * share[0]
         assert found.open_share < share[0]
         assert 0 <= found.empty_rows < 1
-        assert found.keys_a_query == pytest.approx(found.open_share * 17 / 2)  # (T + 1) / 2 keys a query at T = 16
+        assert found.keys_a_query == pytest.approx(found.open_share * 17 / 2)  # (T + 1) / 2 keys per query at T = 16
         assert (tmp_path / "training.png").stat().st_size > 10_000
 
     def test_a_dense_control_trains_the_same_weights_with_no_gates(self, folder, text, tmp_path):
@@ -255,13 +315,13 @@ class TestLoop:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"steps": 0}, "steps must be at least 1 and not above 1,000,000,000; this is 0"),
-        ({"kl": 1.5}, "kl must be at least 0 and not above 1; this is 1.5"),
+        ({"steps": 0}, "steps must be at least 1 and not above 1,000,000,000; got 0"),
+        ({"kl": 1.5}, "kl must be at least 0 and not above 1; got 1.5"),
         ({"form": "soft"}, "form cannot be 'soft'. Known: log-prob, logit"),
-        ({"held_out": 0.0}, "held_out must be above 0 and below 1; this is 0.0"),
-        ({"lora": 0}, "lora must be at least 1; this is 0"),
-        ({"steps": 2.5}, "steps must be a whole number; this is 2.5"),
-        ({"lr": -1.0}, "lr must be above 0; this is -1.0"),
+        ({"held_out": 0.0}, "held_out must be above 0 and below 1; got 0.0"),
+        ({"lora": 0}, "lora must be at least 1; got 0"),
+        ({"steps": 2.5}, "steps must be a whole number; got 2.5"),
+        ({"lr": -1.0}, "lr must be above 0; got -1.0"),
     ],
 )
 def test_settings_out_of_range_are_refused_before_anything_runs(folder, text, tmp_path, settings, message):

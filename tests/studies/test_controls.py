@@ -8,7 +8,7 @@ from curves_by_hand import curve_of
 from headcount.studies.kept.controls import control_entries
 from headcount.studies.kept.figure import draw
 
-SMALL = {"n": 16, "points": 6, "orders": ["chance", "absolute"], "draws": 2, "method": "one-pass"}
+SMALL = {"n": 16, "points": 6, "repeats": 1, "orders": ["chance", "absolute"], "draws": 2, "method": "one-pass"}
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import headcount as hc
 from headcount.studies import STUDIES
 from headcount.studies.study import read_study
 
-SMALL = {"n": 8, "points": 4, "draws": 2}
+SMALL = {"n": 8, "points": 4, "draws": 2, "repeats": 1}
 
 
 def test_attention_edges_are_a_study(folder, own_cache, tmp_path):

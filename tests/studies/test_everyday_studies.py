@@ -10,7 +10,7 @@ import headcount as hc
 from headcount.studies.study import read_study
 from headcount.sweeps.guessing import words_of_guessing
 
-SMALL = {"n": 8, "points": 3, "draws": 2, "orders": ["absolute", "chance"]}
+SMALL = {"n": 8, "points": 3, "draws": 2, "repeats": 1, "orders": ["absolute", "chance"]}
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_the_summary_says_how_steady_the_first_heads_are(result):
 
 
 def test_studies_take_the_fill_that_a_task_allows(folder, targets, own_cache, tmp_path):
-    overrides = {"n": 8, "points": 3, "draws": 2, "method": "one-pass"}
+    overrides = {"n": 8, "points": 3, "draws": 2, "repeats": 1, "method": "one-pass"}
     found = hc.run("heads-kept", models=[folder], tasks=[targets], out=tmp_path, overrides=overrides, quiet=True)
     assert {curve.fill for curve in found.curves} == {"zero"}
     assert (found.study.panels[0].fill, found.study.panels[0].method) == ("zero", "attribution")
@@ -107,7 +107,7 @@ def test_studies_take_the_fill_that_a_task_allows(folder, targets, own_cache, tm
 
 
 def test_a_model_that_cannot_do_the_task_is_named_in_every_study(folder, targets, own_cache, tmp_path):
-    overrides = {"n": 8, "points": 3, "draws": 2, "orders": ["absolute"], "method": "one-pass"}
+    overrides = {"n": 8, "points": 3, "draws": 2, "repeats": 1, "orders": ["absolute"], "method": "one-pass"}
     found = hc.run("heads-kept", models=[folder], tasks=[targets], out=tmp_path, overrides=overrides, quiet=True)
     (warning,) = found.summary["warnings"]
     assert "cannot do this task, roles and circuits mean little" in warning

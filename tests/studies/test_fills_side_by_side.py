@@ -13,7 +13,7 @@ from headcount.studies import STUDIES
 from headcount.studies.kept.figure import draw
 from headcount.studies.study import read_study, study_schema
 
-SMALL = {"n": 8, "points": 3, "draws": 1, "orders": ["absolute"], "precision": 0.5}
+SMALL = {"n": 8, "points": 3, "draws": 1, "repeats": 1, "orders": ["absolute"], "precision": 0.5}
 PASS = {"method": "one-pass"}
 FILLS = ["counterfactual", "mean", "zero"]
 
@@ -105,7 +105,21 @@ def test_attention_edges_have_fills_too(folder, own_cache, tmp_path):
 
 
 def test_the_command_takes_fills_one_by_one(headcount, folder, tmp_path):
-    asked = ["run", "heads-kept", "--model", folder, "--task", "ioi", "-n", 8, "--order", "absolute", "--plan"]
+    asked = [
+        "run",
+        "heads-kept",
+        "--model",
+        folder,
+        "--task",
+        "ioi",
+        "-n",
+        8,
+        "--order",
+        "absolute",
+        "--repeats",
+        1,
+        "--plan",
+    ]
     code, out, err = headcount(*asked, "--fill", "zero", "--fill", "mean")
     assert code == 0, err
     steps = [line for line in out.splitlines() if " · ioi · " in line]

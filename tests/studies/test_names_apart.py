@@ -11,7 +11,7 @@ import headcount as hc
 from headcount.core.files import fill_folder
 from headcount.studies.outputs import file_names
 
-SMALL = {"n": 8, "points": 4, "draws": 2, "orders": ["absolute"], "method": "one-pass"}
+SMALL = {"n": 8, "points": 4, "draws": 2, "repeats": 1, "orders": ["absolute"], "method": "one-pass"}
 
 
 def files(folder):

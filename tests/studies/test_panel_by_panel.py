@@ -9,7 +9,7 @@ import headcount as hc
 from headcount.studies import runner
 
 SMALL = {
-    "heads-kept": ({"n": 8, "points": 3, "draws": 2, "method": "one-pass"}, ["ioi", "greater-than"]),
+    "heads-kept": ({"n": 8, "points": 3, "draws": 2, "repeats": 1, "method": "one-pass"}, ["ioi", "greater-than"]),
     "head-roles": ({"n": 8, "seeds": 1, "updates": 2, "batch": 2, "ks": [1], "draws": 1}, ["ioi", "greater-than"]),
 }
 

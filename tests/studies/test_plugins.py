@@ -130,7 +130,7 @@ def ran(plugin, broken, commands, starcoder, tmp_path_factory):
     which is nobody's trouble."""
     place = tmp_path_factory.mktemp("out")
     words = ["--method", "value-norm", "--task", "said-again", "--model", "tiny", "--model", starcoder]
-    small = ["--quick", "-n", 12, "--points", 4, "--draws", 2]
+    small = ["--quick", "-n", 12, "--points", 4, "--draws", 2, "--repeats", 1]
     own = ["run", "single-heads", "--task", "said-again", "-n", 12, "--together", 3]
     done = commands(
         [plugin, broken],

@@ -13,7 +13,7 @@ from headcount.studies.runner import plan_study
 from headcount.studies.study import read_study
 from headcount.sweeps import Repeats
 
-SMALL = {"n": 12, "points": 4, "draws": 2, "orders": ["absolute", "chance"], "method": "one-pass"}
+SMALL = {"n": 12, "points": 4, "draws": 2, "repeats": 1, "orders": ["absolute", "chance"], "method": "one-pass"}
 
 
 def planned(folder, task="ioi", **more):
@@ -46,7 +46,7 @@ def test_examples_that_no_seed_changes_are_not_repeated(folder, tmp_path):
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_the_summary_speaks_of_the_first_repeat_and_of_all(folder, shared_cache, tmp_path):
+def test_the_summary_speaks_of_all_repeats(folder, shared_cache, tmp_path):
     result = hc.run(
         "heads-kept", models=[folder], tasks=["ioi"], out=tmp_path, overrides={**SMALL, "repeats": 3}, quiet=True
     )
@@ -54,24 +54,25 @@ def test_the_summary_speaks_of_the_first_repeat_and_of_all(folder, shared_cache,
     found = cell.repeats(curve)
     assert [one.provenance["arguments"]["seed"] for one in found.curves] == [0, 1, 2]
     entry, chance = result.summary["curves"]
-    reached, faithful = (curve.units_needed(0.9, aim=aim) for aim in ("reached", "faithful"))
+    reached, faithful = (found.units_needed(0.9, aim=aim) for aim in ("reached", "faithful"))
     assert (entry["reached"], entry["needed"], entry["stays"]) == (reached.value, faithful.value, faithful.stays)
-    assert entry["closeness"]["distance"] == pytest.approx(curve.closeness(faithful.value).distance, rel=1e-5)
-    assert entry["confirmed"] == pytest.approx(curve.confirmed(0.9).value, rel=1e-5)
-    assert entry["confirmed_units"] == curve.confirmed(0.9).k
-    each = found.units_needed(0.9)
-    assert entry["repeats"] == 3
-    assert (entry["needed_low"], entry["needed_median"], entry["needed_high"]) == (each.low, each.value, each.high)
-    assert entry["needed_range"] == [min(each.each), max(each.each)]
-    assert (chance["order"], chance["repeats"], chance["needed_median"]) == ("chance", 1, chance["needed"])
+    assert entry["closeness"]["distance"] == pytest.approx(found.pooled.closeness(faithful.value).distance, rel=1e-5)
+    confirmed = found.by_prompt.confirmed(0.9)
+    assert entry["confirmed"] == pytest.approx(confirmed.value, rel=1e-5)
+    assert entry["confirmed_units"] == confirmed.k
+    assert (entry["repeats"], entry["test_pairs"]) == (3, 3 * curve.pairs)
+    assert (entry["needed_low"], entry["needed_high"]) == (faithful.low, faithful.high)
+    assert entry["needed_range"] == list(faithful.span)
+    assert (chance["order"], chance["repeats"]) == ("chance", 1)
     assert len(list((tmp_path / "scores").iterdir())) == 1
 
 
-def test_the_figure_says_the_median_and_the_caption_that_there_are_repeats():
+def test_the_figure_shows_the_pooled_curve_and_the_caption_says_so():
     first, *others = (curve_of([[0, *[5] * k, *[10] * (20 - k)]] * 4, range(21)) for k in (3, 9, 6))
     figure = draw([("IOI", [first])], threshold=0.9, repeats={first: Repeats((first, *others))})
-    assert [text.get_text() for ax in figure.axes for text in ax.texts] == ["7"]
-    assert "of 3 repeats the median and the range" in figure.get_supxlabel().replace("\n", " ")
+    assert [text.get_text() for ax in figure.axes for text in ax.texts] == ["10"]
+    assert "12 test prompts a panel" in figure.get_supxlabel()
+    assert "3 repeats, pooled; bars: their range" in figure.get_supxlabel().replace("\n", " ")
     alone = draw([("IOI", [first])], threshold=0.9)
     assert [text.get_text() for ax in alone.axes for text in ax.texts] == ["4"]
     assert "repeats" not in alone.get_supxlabel()
@@ -87,7 +88,7 @@ def test_a_ring_shows_where_an_order_reaches_the_threshold_and_goes_beyond():
 
 def test_models_are_compared_over_all_repeats():
     curves = {name: [curve_of([[0, *[5] * k, *[10] * (20 - k)]] * 4, range(21), model=name) for k in ks]
-              for name, ks in {"dense": (7, 11, 9), "sparse": (4, 4, 4)}.items()}  # fmt: skip
+              for name, ks in {"dense": (9, 9, 9), "sparse": (4, 4, 4)}.items()}  # fmt: skip
     shown = [replace(found[0]) for found in curves.values()]
     repeats = {first: Repeats((first, *curves[first.model][1:])) for first in shown}
     (words,) = (text.get_text() for text in draw([("IOI", shown)], threshold=0.9, repeats=repeats).axes[0].texts)

@@ -13,7 +13,14 @@ from forked import ended, start
 from headcount.studies import STUDIES
 from headcount.studies.study import read_study
 
-SMALL = {"n": 8, "points": 4, "draws": 3, "method": "one-pass", "orders": ["absolute", "signed", "chance"]}
+SMALL = {
+    "n": 8,
+    "points": 4,
+    "draws": 3,
+    "repeats": 1,
+    "method": "one-pass",
+    "orders": ["absolute", "signed", "chance"],
+}
 
 
 def run(folder, out, **arguments):
@@ -122,7 +129,7 @@ def test_a_killed_run_goes_on_and_ends_in_the_same_bytes(folder, tmp_path):
 
     def begin(place):
         names = ["--model", folder, "--task", "ioi", "--task", "ioi-long", "-n", "24"]
-        names += ["--points", "8", "--draws", "6", "--method", "one-pass"]
+        names += ["--points", "8", "--draws", "6", "--repeats", "1", "--method", "one-pass"]
         return start("run", "heads-kept", *names, "--out", place / "out", cache=place)
 
     broken, whole = tmp_path / "broken", tmp_path / "whole"
@@ -191,8 +198,8 @@ def test_the_resolved_toml_says_everything(tmp_path):
         ),
         ('[default]\nn = 4\n[[panel]]\ntask = "ioi"\n', "unknown key 'default' at the top. Did you mean 'defaults'"),
         ('[quick]\npoint = 4\n[[panel]]\ntask = "ioi"\n', r"\[quick\]: unknown key 'point'. Did you mean 'points'"),
-        ('[[panel]]\ntask = "ioi"\nn = "many"\n', "n must be a whole number; this is 'many'"),
-        ('[[panel]]\ntask = "ioi"\nn = true\n', "n must be a whole number; this is True"),
+        ('[[panel]]\ntask = "ioi"\nn = "many"\n', "n must be a whole number; got 'many'"),
+        ('[[panel]]\ntask = "ioi"\nn = true\n', "n must be a whole number; got True"),
         ('[[panel]]\ntask = "ioi"\nmodels = "m"\n', "models must be a list of texts"),
         ('[[panel]]\ntask = "ioi"\nks = [1.5]\n', "ks must be"),
         ('[[panel]]\ntask = "ioi"\norders = ["worst"]\n', "orders cannot be 'worst'"),
@@ -248,8 +255,9 @@ def test_wrong_names_are_found_before_anything_runs(folder, own_cache, tmp_path)
 @pytest.mark.parametrize(
     ("settings", "method"),
     [
-        ({}, "learned"),
-        ({"fill": "zero"}, "learned"),
+        ({}, "one-pass"),
+        ({"fill": "zero"}, "attribution"),
+        ({"method": "learned"}, "learned"),
         ({"fill": "resample"}, "attribution"),
         ({"mode": "mask", "fill": "counterfactual"}, "attribution-ig"),
         ({"method": "one-pass", "fill": "counterfactual"}, "attribution-ig"),
@@ -264,23 +272,37 @@ def test_the_method_that_fits_units_and_fill_is_chosen_unless_one_is_named(setti
     assert kind.settings(task="ioi", models=("m",), **settings).method == method
 
 
-def test_units_are_kept_in_the_best_order_that_the_scores_have():
-    """A mix of two orders where scores have a sign; learned ones have none, and one order."""
-    signed, learned = (STUDIES["heads-kept"].settings(task="ioi", method=method) for method in ("one-pass", ""))
-    assert (signed.orders, learned.orders) == (("best", "chance"), ("absolute", "chance"))
+KEPT = ("heads-kept", "edges-kept")
+
+
+def test_units_are_kept_in_an_order_that_the_scores_have():
+    """Learned scores have no sign, and one order."""
+    one_pass = {kind: STUDIES[kind].settings(task="ioi", method="one-pass").orders for kind in KEPT}
+    assert one_pass == {"heads-kept": ("signed", "chance"), "edges-kept": ("best", "chance")}
+    learned = {"heads-kept": "learned", "edges-kept": "edge-learned"}
+    found = {STUDIES[kind].settings(task="ioi", method=method).orders for kind, method in learned.items()}
+    assert found == {("absolute", "chance")}
     with pytest.raises(hc.HeadcountError, match="orders cannot hold 'signed': scores of learned have no sign"):
-        STUDIES["heads-kept"].settings(task="ioi", orders=["signed"])
+        STUDIES["heads-kept"].settings(task="ioi", method="learned", orders=["signed"])
 
 
 def test_a_study_learns_its_ranking(folder, own_cache, tmp_path):
-    few = {"n": 8, "points": 3, "updates": 3, "draws": 1}
+    few = {"n": 8, "points": 3, "updates": 3, "draws": 1, "repeats": 1}
     for study, method in (("heads-kept", "learned"), ("edges-kept", "edge-learned")):
+        few["method"] = method
         result = hc.run(study, models=[folder], tasks=["ioi"], out=tmp_path / study, overrides=few, quiet=True)
         ranked, chance = result.summary["curves"]
         assert (ranked["method"], ranked["order"], chance["order"]) == (method, "absolute", "chance")
 
 
-EDGES = {"n": 6, "points": 4, "draws": 2, "method": "one-pass", "orders": ["absolute", "signed", "chance"]}
+EDGES = {
+    "n": 6,
+    "points": 4,
+    "draws": 2,
+    "repeats": 1,
+    "method": "one-pass",
+    "orders": ["absolute", "signed", "chance"],
+}
 
 
 def run_edges(folder, out, **arguments):
@@ -320,7 +342,7 @@ def test_edges_by_query_head_and_with_another_fill(folder, own_cache, tmp_path):
     assert wide.curves[0].provenance["arguments"]["prune"] is True
     written = (tmp_path / "wide" / "study.toml").read_text()
     assert tomllib.loads(written)["panel"][0]["prune"] is True
-    with pytest.raises(hc.HeadcountError, match="prune must be true or false; this is 'yes'"):
+    with pytest.raises(hc.HeadcountError, match="prune must be true or false; got 'yes'"):
         hc.run("edges-kept", out=tmp_path, overrides={"prune": "yes"})
 
 

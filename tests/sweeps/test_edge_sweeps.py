@@ -140,7 +140,7 @@ def test_what_cannot_be_is_said(model, scores):
         hc.HeadcountError, match=f"The scores are of {others.graph.n_edges} edges, but llama-gqa has 190"
     ):
         hc.sweep(model, TASK, others)
-    with pytest.raises(hc.HeadcountError, match="Edges are cut at all positions; this is 'last'"):
+    with pytest.raises(hc.HeadcountError, match="Edges are cut at all positions; got 'last'"):
         hc.sweep(model, TASK, scores, positions="last")
     with pytest.raises(hc.HeadcountError, match="Edges can be filled with"):
         hc.sweep(model, TASK, scores, fill="scale(0.5)")

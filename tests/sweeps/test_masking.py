@@ -107,7 +107,7 @@ def test_too_many_heads_to_leave_others_to_draw_from_are_refused():
 def test_fills_that_need_another_prompt_are_refused():
     assert generation_filling("zero").scale == 0
     assert generation_filling(FILL).scale == 0.001
-    with pytest.raises(hc.HeadcountError, match="zero or scale\\(eps\\); this is mean"):
+    with pytest.raises(hc.HeadcountError, match="zero or scale\\(eps\\); got mean"):
         generation_filling("mean")
 
 
@@ -227,7 +227,7 @@ def test_steering_is_the_same_after_saving(asked, scores, tmp_path):
 
 
 def test_a_push_backwards_or_of_more_heads_than_there_are_is_refused(asked, scores):
-    with pytest.raises(hc.HeadcountError, match="alpha above 0; this is -1"):
+    with pytest.raises(hc.HeadcountError, match="alpha above 0; got -1"):
         steer(planted(), asked, asked, scores, torch.zeros(2, 4, 16), heads=2, alphas=(-1.0,))
     with pytest.raises(hc.HeadcountError, match="at least one alpha"):
         steer(planted(), asked, asked, scores, torch.zeros(2, 4, 16), heads=2, alphas=())

@@ -86,7 +86,7 @@ def test_edges_are_mixed_too_and_their_circuit_takes_the_chosen_share():
     assert curve.ranking == scores.top(190, "best", curve.mix)
     circuit = scores.circuit(20, "best", curve.mix)
     assert {scores.graph.edge_name(edge) for edge in np.argwhere(circuit.keep).tolist()} == set(curve.ranking[:20])
-    with pytest.raises(hc.HeadcountError, match="which a sweep chooses on the train split; this is None. Give mix="):
+    with pytest.raises(hc.HeadcountError, match="which a sweep chooses on the train split; got None. Give mix="):
         scores.circuit(20, by="best")
 
 
@@ -115,7 +115,7 @@ def test_where_there_is_no_best_order_it_is_said(model, scores):
         hc.sweep_attention_edges(model, TASK, keep="best")
     with pytest.raises(hc.HeadcountError, match="The order 'best' comes from scores, and none were given"):
         hc.sweep(model, TASK, keep="best")
-    with pytest.raises(hc.HeadcountError, match="compared by 'absolute' or 'signed'; this is 'best'"):
+    with pytest.raises(hc.HeadcountError, match="compared by 'absolute' or 'signed'; got 'best'"):
         hc.compare_scores([scores, scores], by="best")
     with pytest.raises(hc.HeadcountError, match="orders cannot be 'best'"):
         hc.run("attention-edges-kept", models=["tiny"], tasks=["ioi"], overrides={"orders": ["best"]})

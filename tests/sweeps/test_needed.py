@@ -60,7 +60,7 @@ def test_masking_that_turns_a_behaviour_round_has_taken_it_away_but_is_not_faith
 
 
 def test_a_threshold_outside_its_range_is_refused():
-    with pytest.raises(hc.HeadcountError, match="above 0 and not above 1; this is 1.2"):
+    with pytest.raises(hc.HeadcountError, match="above 0 and not above 1; got 1.2"):
         curve_of([[0, 1]], [0, 1]).units_needed(1.2)
 
 

@@ -1,4 +1,4 @@
-"""The same question with other seeds: the median answer, its range, and an interval that holds how far they differ."""
+"""The same question with other seeds: one curve from all of them, and an interval that holds how far they differ."""
 
 from dataclasses import replace
 
@@ -7,79 +7,86 @@ import pytest
 
 import headcount as hc
 from curves_by_hand import curve_of
-from headcount.sweeps.repeats import middle
+from headcount.sweeps.resampling import ends_of
 
 KS = range(0, 101)
 
 
-def needing(k, model="m", prompts=1, apart=0.0, seed=0):
-    """A curve that is whole with more than k heads, or about so many from prompt to prompt."""
+def rising(k, model="m", prompts=4, apart=0.0, seed=0, ks=KS):
+    """A curve that rises evenly to the whole effect with k heads, or about so many from prompt to prompt."""
     at = k * np.exp(apart * np.random.default_rng(seed).standard_normal((prompts, 1)))
-    return curve_of(np.where((np.array(KS) > at) | (np.array(KS) == 100), 10, 0), KS, model=model)
+    return curve_of(10 * np.minimum(np.array(ks) / at, 1), ks, model=model)
 
 
-def test_units_needed_are_the_median_of_the_repeats():
-    needed = hc.Repeats(tuple(map(needing, (9, 19, 39)))).units_needed(0.9)
-    assert (needed.value, needed.each, needed.span) == (20, (10, 20, 40), (10, 40))
-    assert str(needed).endswith("10 to 40 in 3 repeats")
+def test_units_needed_are_those_of_the_mean_curve():
+    """k/10, k/20 and k/40, each up to 1: their mean is (2 + k/40) / 3 from 20 on, and 0.9 at 28."""
+    repeats = hc.Repeats(tuple(map(rising, (10, 20, 40))))
+    needed = repeats.units_needed(0.9)
+    assert (needed.value, needed.each, needed.span) == (28, (9, 18, 36), (9, 36))
+    assert repeats.pooled.band().value[28] == pytest.approx((2 + 28 / 40) / 3)
+    assert needed.low < needed.value < needed.high
+    assert str(needed).endswith("9 to 36 in 3 repeats")
 
 
-def test_the_interval_is_students_on_logarithms():
-    """With a factor of 2 from one to the next, and none of it from prompts: 20 · 2^(± 2.92 / √3)."""
-    needed = hc.Repeats(tuple(map(needing, (9, 19, 39)))).units_needed(0.9)
-    assert (needed.low, needed.high) == (int(20 / 2**1.6859), int(20 * 2**1.6859) + 1)
+def test_a_lucky_crossing_of_one_repeat_is_not_the_answer():
+    """One touches the threshold at 3 and falls back, one jumps past it and comes back at 60; the mean of all is there
+    from 20 on."""
+    lucky, jumping = rising(20), rising(20)
+    lucky.values["logit_diff"][:, 3] = 9.5
+    jumping.values["logit_diff"][:, 10:60] = 11.5
+    assert (lucky.first_k(0.9), jumping.first_k(0.9)) == (3, 60)
+    assert 15 <= hc.Repeats((lucky, jumping, rising(20), rising(20), rising(20))).units_needed(0.9).value <= 18
 
 
-def test_an_interval_ends_with_all_units():
-    needed = hc.Repeats(tuple(map(needing, (9, 39)))).units_needed(0.9)
-    assert (needed.low, needed.high) == (1, 100), "two repeats know next to nothing"
+def test_between_its_own_points_a_curve_is_straight():
+    fine, coarse = rising(20), rising(20, ks=(0, 10, 20, 100))
+    pooled = hc.Repeats((fine, coarse)).pooled
+    assert pooled.ks == fine.ks
+    np.testing.assert_allclose(pooled.band().value, fine.band().value)
+    assert pooled.pairs == fine.pairs + coarse.pairs
+
+
+def test_the_interval_of_the_mean_curve_is_students_over_repeats():
+    curves = tuple(map(rising, (11, 14, 17, 20, 26)))
+    low, high = np.quantile(hc.Repeats(curves).pooled._samples("explained_effect", 0.9)[:, 10], ends_of(0.9))
+    each = np.array([curve.band().value[10] for curve in curves])
+    assert (high - low) / 2 == pytest.approx(2.132 * each.std(ddof=1) / np.sqrt(5), rel=0.1)
 
 
 def test_repeats_that_agree_by_luck_still_have_the_noise_of_their_prompts():
-    curves = tuple(needing(20, prompts=20, apart=0.5, seed=seed) for seed in range(40))
-    alike = [curve for curve in curves if curve.first_k(0.9) == curves[0].first_k(0.9)][:3]
-    assert len(alike) == 3
-    needed = hc.Repeats(tuple(alike)).units_needed(0.9)
-    within = np.mean([np.log(curve.crossings(0.9, None)).var() for curve in alike])
-    assert needed.low < needed.value < needed.high
-    assert np.log(needed.high / needed.low) == pytest.approx(2 * 2.92 * np.sqrt(within / 3), abs=0.15)
+    curve = rising(20, prompts=20, apart=0.5)
+    needed, alone = hc.Repeats((curve, curve, curve)).units_needed(0.9), curve.units_needed(0.9)
+    assert needed.value == alone.value
+    assert alone.low <= needed.low < needed.value < needed.high <= alone.high
 
 
 def test_one_curve_has_its_own_interval():
-    curve = needing(20, prompts=20, apart=0.5)
+    curve = rising(20, prompts=20, apart=0.5)
     alone, again = curve.units_needed(0.9), hc.Repeats((curve,)).units_needed(0.9)
     assert replace(again, each=()) == alone
 
 
-def test_of_two_in_the_middle_the_smaller_counts_and_never_is_more_than_any():
-    assert middle((4, 9, 7, 5)) == 5
-    assert middle((4, None, 9)) == 9
-    assert middle((None, 3, None)) is None
+def test_a_repeat_that_never_gets_there_counts_as_it_is():
+    flat = curve_of([[0.0, *[8.5] * 99, 10.0]] * 4, KS)
+    needed = hc.Repeats((rising(10), rising(20), rising(20), flat)).units_needed()
+    assert needed.each == (9, 18, 18, 100)
+    assert 9 < needed.value <= 20
 
 
-def test_a_repeat_that_never_gets_there_leaves_no_interval():
-    never = curve_of([[0.0] * 101], KS)
-    needed = hc.Repeats((needing(10), needing(20), never)).units_needed()
-    assert (needed.value, needed.low, needed.high) == (21, None, None)
-    assert needed.span == (11, 100)
-
-
-def test_ratios_are_between_medians_with_an_interval_over_repeats():
-    dense = hc.Repeats(tuple(needing(k, "dense") for k in (39, 19, 79)))
-    sparse = hc.Repeats(tuple(needing(k, "sparse") for k in (19, 9, 9)))
+def test_ratios_are_between_pooled_curves_with_an_interval_over_repeats():
+    dense = hc.Repeats(tuple(rising(k, "dense") for k in (40, 20, 80, 40)))
+    sparse = hc.Repeats(tuple(rising(k, "sparse") for k in (20, 10, 10, 10)))
+    wanted = dense.units_needed().value, sparse.units_needed().value
     for pair in ((dense, sparse), (sparse, dense)):
         ratio = hc.compare_repeats(*pair)
-        assert (ratio.more, ratio.more_units, ratio.fewer_units) == ("dense", 40, 10)
-        logs = np.log([2, 2, 8])
-        half = 2.92 * logs.std(ddof=1) / np.sqrt(3)
-        assert ratio.low == pytest.approx(np.exp(logs.mean() - half), rel=1e-3)
-        assert ratio.high == pytest.approx(np.exp(logs.mean() + half), rel=1e-3)
+        assert (ratio.more, ratio.more_units, ratio.fewer_units) == ("dense", *wanted)
+        assert 1 < ratio.low < ratio.value < ratio.high
     single = [hc.Repeats(side.curves[:1]) for side in (dense, sparse)]
     assert hc.compare_repeats(*single) == hc.compare(dense.curves[0], sparse.curves[0])
 
 
 def test_repeats_are_of_one_question():
     with pytest.raises(hc.HeadcountError, match="one has the model 'm' and the next 'other'"):
-        hc.Repeats((needing(3), needing(3, "other")))
+        hc.Repeats((rising(3), rising(3, "other")))
     with pytest.raises(hc.HeadcountError, match="at least one curve"):
         hc.Repeats(())

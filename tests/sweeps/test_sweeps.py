@@ -124,7 +124,7 @@ def test_grids():
         ({"keep": "top", "positions": "some"}, "no positions 'some'"),
         ({"keep": "chance", "draws": 0}, "at least 1 draw"),
         ({"keep": "top", "points": 1}, "from 2 to 10,000 points"),
-        ({"keep": "chance", "seed": -1}, "from 0 to 2147483647; this is -1"),
+        ({"keep": "chance", "seed": -1}, "from 0 to 2147483647; got -1"),
         ({"keep": "top", "precision": 1}, "from 0 to below 1"),
     ],
 )

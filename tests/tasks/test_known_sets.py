@@ -272,9 +272,9 @@ class TestErrors:
         ("name", "record", "words"),
         [
             ("gsm8k", {"question": "How many?", "answer": "Three."}, "must end with a line '#### N'"),
-            ("gsm8k", {"question": "How many?", "answer": 3}, "'answer' must be a str; this is 3"),
-            ("commonsense-qa", commonsense_record(1) | {"answerKey": ""}, "must be one of A, B, C, D, E; this is ''"),
-            ("commonsense-qa", commonsense_record(1) | {"choices": "A"}, "'choices' must be a mapping; this is 'A'"),
+            ("gsm8k", {"question": "How many?", "answer": 3}, "'answer' must be a str; got 3"),
+            ("commonsense-qa", commonsense_record(1) | {"answerKey": ""}, "must be one of A, B, C, D, E; got ''"),
+            ("commonsense-qa", commonsense_record(1) | {"choices": "A"}, "'choices' must be a mapping; got 'A'"),
             ("bigbench-syntax", {"inputs": "one dog, two", "targets": []}, "at least one answer"),
             ("blimp", {"sentence_good": "Who left?"}, "the field 'sentence_bad' is missing"),
         ],

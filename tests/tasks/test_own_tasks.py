@@ -4,6 +4,7 @@ import csv
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, GPT2Config
@@ -58,6 +59,20 @@ def test_splits_of_a_set_are_kept(model, tmp_path):
     assert (len(found.train), len(found.test)) == (1, 3)
 
 
+def test_a_set_whose_offsets_lead_nowhere_is_refused(model, tmp_path):
+    """They were followed before, out of the process' memory."""
+    import datasets
+
+    datasets.Dataset.from_list(LINES).save_to_disk(tmp_path / "saved")
+    (path,) = (tmp_path / "saved").glob("*.arrow")
+    ends = np.cumsum([0, *(len(line["clean"]) for line in LINES)]).astype("<i4")
+    data = path.read_bytes()
+    assert data.count(ends.tobytes()) > 0
+    path.write_bytes(data.replace(ends.tobytes(), np.array([*ends[:-1], 2**30], "<i4").tobytes()))
+    with pytest.raises(hc.HeadcountError, match="must be one that `save_to_disk` wrote, but it cannot be read so"):
+        hc.task(f"dataset:{tmp_path / 'saved'}", model)
+
+
 def test_a_csv_says_lists_as_json_and_errors_name_its_lines(model, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('prompt,target,choices\nMary and, John,"["" John"", "" Tom""]"\nTom and,,\n')
@@ -110,7 +125,7 @@ def test_a_model_at_chance_is_told(headcount, tmp_path):
         for name in ("Mary", "John", "Paul", "Laura") for a, b in [(" Mark", " Kate"), (" Kate", " Mark")]
     ]  # fmt: skip
     _, out, _ = headcount("tasks", "check", written(tmp_path / "a.jsonl", nonsense), "--model", "tiny")
-    assert "Accuracy 0.50, by guessing 0.50" in out
+    assert "Accuracy 0.50; guessing gives 0.50" in out
     assert "cannot do this task, roles and circuits mean little" in " ".join(out.split())
 
 

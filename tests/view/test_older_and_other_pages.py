@@ -91,7 +91,7 @@ def test_what_is_no_result_is_refused_in_a_sentence(files, message, tmp_path, he
 
 def test_a_sparse_twin_has_a_report_of_its_training(tmp_path, opened, accessible):
     page = opened(write_report(sparse_twin(tmp_path)))
-    assert "opens 2.00% of the edges, 0.60 keys a query, at +3.23% of" in page.locator(".answer").inner_text()
+    assert "opens 2.00% of the edges, 0.60 keys per query, at +3.23% of" in page.locator(".answer").inner_text()
     row = page.locator("#sources tbody tr").first
     assert row.locator("th").inner_text() == f"a{MARKUP}"
     assert row.locator("td").all_inner_texts() == ["3.1", "3.2", "+3.23 %", "8"]

@@ -10,13 +10,14 @@ import typer
 
 from ..core.errors import HeadcountError, nearest
 from ..core.limits import limit_in_words
-from . import cache, check_task, evaluate, models, pages, play, show
+from ..core.progress import hush
+from . import cache, check_task, evaluate, models, pages, play, show, sweep
 from .app import app
 from .export import add_export_commands
 from .run import add_study_commands, study_first
 from .unforeseen import told_and_kept
 
-__all__ = ["app", "cache", "check_task", "evaluate", "main", "models", "pages", "play", "show"]
+__all__ = ["app", "cache", "check_task", "evaluate", "main", "models", "pages", "play", "show", "sweep"]
 UsageError: Any = typer.BadParameter.__base__
 
 
@@ -25,6 +26,7 @@ def main() -> None:
     and exit code 1; never a traceback."""
     _calm_libraries()
     _print_anything()
+    hush(False)
     try:
         arguments = study_first(_readable(sys.argv[1:]))
         add_study_commands()

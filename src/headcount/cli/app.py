@@ -1,5 +1,8 @@
 """The Typer application that the commands hang on, and what several of them share."""
 
+import json
+from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
@@ -7,6 +10,7 @@ import typer
 from .. import __version__
 from ..core.progress import waiting
 from ..core.words import SPLITS_BY, DtypeName
+from ..view.tables import print_table
 
 if TYPE_CHECKING:
     from ..models import Model
@@ -21,28 +25,31 @@ def _group(name: str, help: str, bare: bool = False) -> typer.Typer:
     return made
 
 
-comet_app = _group("comet", "COMET, which compares answers, in an environment of its own.")
-tasks_app = _group("tasks", "List tasks, look at their examples, check your own.", bare=True)
-cache_app = _group("cache", "Finished steps, which later runs find again.")
+comet_app = _group("comet", "Install COMET, a metric for written answers, in an environment of its own.")
+tasks_app = _group("tasks", "List tasks, look at their examples, check your own file.", bare=True)
+cache_app = _group("cache", "Cached steps of finished runs: list, inspect, remove.")
 export_app = _group("export", "Write results for other tools.", bare=True)
 run_app = _group("run", "Run a study and draw its figure: one of these, or a TOML file of your own.")
 SplitOption = Annotated[
-    str, typer.Option(metavar="|".join(SPLITS_BY), help="What train and test do not share, of built-in pairs.")
+    str, typer.Option(metavar="|".join(SPLITS_BY), help="What the train and test split of built-in pairs do not share.")
 ]
-DeviceOption = Annotated[
-    str | None, typer.Option(help="Where the model runs: cpu, cuda, mps; the best one by default.")
-]
+DeviceOption = Annotated[str | None, typer.Option(help="Device: cpu, cuda or mps; by default the best one available.")]
 DtypeOption = Annotated[
     str | None,
     typer.Option(
         metavar="|".join(filter(None, get_args(DtypeName))),
-        help="Precision of the weights: float32 on the CPU, elsewhere the checkpoint's own by default.",
+        help="Precision of the weights; by default float32 on the CPU, elsewhere that of the checkpoint.",
     ),
 ]
-RevisionOption = Annotated[str | None, typer.Option(help="Of a model on the hub: a branch, tag or commit.")]
+RevisionOption = Annotated[str | None, typer.Option(help="Branch, tag or commit of a model on the hub.")]
 AllowCode = Annotated[
-    bool, typer.Option("--allow-code", help="Let a task file of lm-eval run the Python code that it names.")
+    bool, typer.Option("--allow-code", help="Allow lm-eval task files to run the Python code that they name.")
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress and no tables: print warnings and errors only.")
+]
+CountOption = Annotated[int, typer.Option("-n", "--n", help="Examples; half of them are scored, half are measured.")]
 ModelArgument = Annotated[
     str,
     typer.Argument(help="A named model (smollm2, tiny, …), a folder, an adapter of peft, a GGUF file, or a hub id."),
@@ -58,10 +65,14 @@ def _say_version(asked: bool) -> None:
 @app.callback()
 def headcount(
     version: Annotated[
-        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version and end.")
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """How many attention heads does a behaviour need, and which ones?"""
+    """How many attention heads does a behaviour need, and which ones?
+
+    Exit codes: 0 done; 1 a check failed, or an unexpected error (its traceback is in a log file); 2 bad input, said in
+    one sentence; 130 interrupted with Ctrl-C.
+    """
 
 
 def open_in_browser(address: str) -> None:
@@ -80,6 +91,24 @@ def trust(code: bool) -> None:
         allow_code()
 
 
+def wake(*modules: str) -> None:
+    """Import what takes seconds, torch and transformers with it, behind a spinner."""
+    with waiting("starting"):
+        for module in ("models", *modules):
+            import_module(f"headcount.{module}")
+
+
+def print_json(facts: object) -> None:
+    print(json.dumps(facts, indent=1, ensure_ascii=False))
+
+
+def print_rows(header: tuple[str, ...], rows: Sequence[tuple[str, ...]], as_json: bool) -> None:
+    """A table for people, or a list of objects with the same keys for scripts."""
+    if as_json:
+        return print_json([dict(zip(header, row, strict=True)) for row in rows])
+    print_table(header, rows)
+
+
 def load_model(
     name: str,
     device: str | None = None,
@@ -87,6 +116,7 @@ def load_model(
     revision: str | None = None,
     bos: bool = False,
 ) -> "Model":
+    wake()
     with waiting(f"loading {name}"):
         from ..models import load
 

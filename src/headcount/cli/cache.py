@@ -1,30 +1,32 @@
 """Commands about the cache: what lies there, what it was made from, and how to clear it."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..core.cache import Store, cache_folder, folder_bytes
+from ..core.cache import Entry, Store, cache_folder, folder_bytes
 from ..core.errors import HeadcountError
-from ..core.plain import plain_lines
+from ..core.plain import plain, plain_lines
+from ..core.reading import reading_result
 from ..view.tables import print_table
-from .app import cache_app
+from .app import JsonOption, cache_app, print_rows
 
 DAY = 86_400
 
 
 @cache_app.command("list")
-def list_steps() -> None:
+def list_steps(as_json: JsonOption = False) -> None:
     """List finished steps, the oldest first."""
     rows = [(e.key[:12], e.label, f"{e.bytes / 1e6:.2f} MB", f"{e.age / DAY:.1f} days") for e in Store().entries()]
-    print_table(("key", "step", "size", "age"), rows)
+    print_rows(("key", "step", "size", "age"), rows, as_json)
 
 
 @cache_app.command()
 def size() -> None:
-    """Say where the cache is and what it holds."""
+    """Print where the cache is and what it holds."""
     place = cache_folder()
     print(f"{place}:")
     parts = sorted(path for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
@@ -32,9 +34,22 @@ def size() -> None:
 
 
 @cache_app.command()
-def clean(older_than: Annotated[float, typer.Option(help="Days; steps that are younger stay.")] = 0.0) -> None:
+def clean(
+    older_than: Annotated[float, typer.Option(help="Days; steps that are younger, and whole, stay.")] = 0.0,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
     """Remove finished steps. Models and environments that were fetched stay."""
-    count, freed = Store().clean(older_than * DAY)
+    store = Store()
+
+    def agree(found: list[Entry]) -> bool:
+        """Whoever sits at a terminal is asked; a script has decided."""
+        if yes or not found or not sys.stdin.isatty():
+            return True
+        what = "1 finished step" if len(found) == 1 else f"{len(found)} finished steps"
+        print(f"{what}, {sum(entry.bytes for entry in found) / 1e6:.1f} MB, in {plain(str(store.folder))}.")
+        return typer.confirm("Remove them? Studies would compute them again.")
+
+    count, freed = store.clean(older_than * DAY, agree)
     print(f"{count} steps removed, {freed / 1e6:.1f} MB.")
 
 
@@ -42,14 +57,15 @@ def clean(older_than: Annotated[float, typer.Option(help="Days; steps that are y
 def show(
     what: Annotated[str, typer.Argument(help="A key or its beginning; or the output folder of a study.")],
 ) -> None:
-    """Say what a result was made from: every step of a study, or all that one step depends on."""
+    """Print what a result was made from: the steps of a study, or everything that one step depends on."""
     store, folder = Store(), Path(what)
     if not folder.is_dir():
         print(plain_lines(json.dumps(store.description(what), indent=1, ensure_ascii=False)))
         return
-    try:
+    if not (folder / "provenance.json").is_file():
+        raise HeadcountError(f"{folder} is not the output folder of a study: it has no provenance.json.")
+    with reading_result(folder):
         steps = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))["steps"]
-    except (OSError, ValueError, KeyError) as error:
-        raise HeadcountError(f"{folder} is not the output folder of a study: it has no provenance.json.") from error
+        found = [(str(step["key"]), str(step["label"])) for step in steps]
     there = {True: "in the cache", False: "no longer there"}
-    print_table(("key", "step", ""), [(s["key"][:12], s["label"], there[store.has(s["key"])]) for s in steps])
+    print_table(("key", "step", ""), [(key[:12], label, there[store.has(key)]) for key, label in found])

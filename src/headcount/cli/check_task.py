@@ -25,7 +25,7 @@ FIX_HELP = "Write the file again with a space in front of answers that lack it, 
 @tasks_app.command("check")
 def check_task(
     task: Annotated[str, typer.Argument(help="A JSONL, CSV or Parquet file, or dataset:NAME.")],
-    model: Annotated[str, typer.Option(help="The model that it is for.")] = "smollm2",
+    model: Annotated[str, typer.Option(help="Model to check the file with.")] = "smollm2",
     fix_space: Annotated[bool, typer.Option("--fix-space", help=FIX_HELP)] = False,
     lines: Annotated[int, typer.Option(help="How many lines to show.")] = SHOWN,
     device: DeviceOption = None,
@@ -33,12 +33,12 @@ def check_task(
     revision: RevisionOption = None,
     bos: Annotated[bool, typer.Option("--bos", help="Put the beginning-of-text token in front of prompts.")] = False,
 ) -> None:
-    """Say line by line what will be used of a task of your own, and what the model makes of it."""
+    """Report line by line what will be used of your own task file, and how the model does on it."""
     from ..tasks.checking import check_entries, with_spaces
     from ..tasks.entries import is_own, read_entries
 
     if not is_own(task):
-        raise HeadcountError(f"A task of your own is a file (.jsonl, .csv, .parquet) or dataset:NAME; this is {task}.")
+        raise HeadcountError(f"A task of your own is a file (.jsonl, .csv, .parquet) or dataset:NAME; got {task}.")
     entries = read_entries(task)
     loaded = load_model(model, device, dtype, revision, bos)
     found = check_entries(loaded, entries)
@@ -58,7 +58,7 @@ def check_task(
 
 
 def _print_lines(found: "FileCheck", most: int) -> None:
-    """A row a line that can be used, and then what is to be said of lines, one by one."""
+    """One row per line that can be used, and then what is to be said of lines, one by one."""
     rows = [_row(line) for line in found.used[:most]]
     print_table(("line", "prompt tokens", "answer tokens", "right", "probability", "the model says"), rows)
     if len(found.used) > most:
@@ -68,7 +68,7 @@ def _print_lines(found: "FileCheck", most: int) -> None:
         _say(f"Line {number}{' is NOT USED' if refused else ''}: {plain(words)}")
     used = len(found.used)
     print(f"{used} of {len(found.lines)} lines can be used.", end=" ")
-    print(f"Accuracy {found.accuracy:.2f}, by guessing {found.chance:.2f}.")
+    print(f"Accuracy {found.accuracy:.2f}; guessing gives {found.chance:.2f}.")
 
 
 def _say(words: str) -> None:

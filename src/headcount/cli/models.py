@@ -1,4 +1,4 @@
-"""Commands about models and their heads: score, compare, check, forecast, fetch, make sparse."""
+"""Commands about models and their heads: compare, check, forecast, fetch, make sparse."""
 
 import sys
 from dataclasses import replace
@@ -11,22 +11,21 @@ import typer
 
 from ..core.errors import HeadcountError
 from ..core.files import writable_folder
-from ..core.progress import progress_bar
-from ..core.words import PlainOrder, Readers, SplitBy
-from ..rank.fit import QUICK
+from ..core.progress import hush, progress_bar
+from ..core.words import PlainOrder, Readers
 from ..sparse.recipe import Recipe
-from ..tasks import task as make_task
 from ..view.tables import print_comparison, print_evaluation, print_table
 from .app import (
-    AllowCode,
     DeviceOption,
     DtypeOption,
+    JsonOption,
     ModelArgument,
+    QuietOption,
     RevisionOption,
-    SplitOption,
     app,
     load_model,
-    trust,
+    print_json,
+    wake,
 )
 from .options import given, options_of, own_options, with_options
 
@@ -39,45 +38,19 @@ PLAIN_TEXT = (
     " reading or looking out of the window. A boy asked his mother how long the journey would take, and she told him"
     " that they would be home before dinner."
 )
-TEXT_HELP = "Files (.txt, .jsonl), a folder, or a dataset's name; may be given again."
-
-
-@app.command()
-def score(
-    model: ModelArgument,
-    task: Annotated[str, typer.Argument(help="A task, or a file of your own.")],
-    out: Annotated[Path, typer.Option(help="Folder for the scores.")],
-    method: Annotated[str, typer.Option(help="Scoring method; see 'headcount methods'.")] = "attribution",
-    fill: Annotated[str | None, typer.Option(help="What a removed head carries.")] = None,
-    n: Annotated[int, typer.Option("-n", help="Examples, half of which are scored on.")] = 200,
-    seed: Annotated[int, typer.Option(help="Of the task and of fits.")] = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and updates, for gating.")] = False,
-    split: SplitOption = "words",
-    device: DeviceOption = None,
-    dtype: DtypeOption = None,
-    revision: RevisionOption = None,
-    code: AllowCode = False,
-) -> None:
-    """Score every head on a task and save the scores, to be compared or swept later."""
-    from ..rank.score import score as make_scores
-
-    trust(code)
-    writable_folder(out)
-    loaded, fit = load_model(model, device, dtype, revision), QUICK if quick else None
-    asked = make_task(task, loaded, n=n, seed=seed, split=cast(SplitBy, split))
-    made = make_scores(loaded, asked, method, fill=fill, seed=seed, fit=fit)
-    made.save(out)
-    print(f"Scores of {method} on {task} are in {out}. First by size: {', '.join(made.top(5))}.")
+TEXT_HELP = "Files (.txt, .jsonl), a folder, or a dataset's name; may be repeated."
 
 
 @app.command()
 def compare(
     folders: Annotated[list[Path], typer.Argument(help="Folders of saved head scores or roles, two or more.")],
-    k: Annotated[list[int] | None, typer.Option("-k", help="Top heads to compare; may be given again.")] = None,
+    k: Annotated[list[int] | None, typer.Option("-k", "--top", help="Top heads to compare; may be repeated.")] = None,
     by: Annotated[str, typer.Option(help="absolute: which heads matter. signed: which heads help.")] = "absolute",
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("headcount-results/compare"),
+    as_json: JsonOption = False,
 ) -> None:
     """Compare saved scores of the same heads: rank correlation, shared top heads, agreement between seeds."""
+    wake("rank.comparison", "view.agreement")
     from ..rank.comparison import compare_scores, load_scores
     from ..view.agreement import draw_agreement
     from ..view.style import save_figure
@@ -89,18 +62,28 @@ def compare(
         found = replace(found, names=tuple(folder.name for folder in folders))
     found.save(out)
     save_figure(draw_agreement(found), out)
+    if as_json:
+        return print_json(found.rows())
     print_comparison(found)
     print(f"Figure: {out / 'figure.png'}")
 
 
 @app.command()
 def check(
-    model: ModelArgument, device: DeviceOption = None, dtype: DtypeOption = None, revision: RevisionOption = None
+    model: ModelArgument,
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
+    revision: RevisionOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Run the self-test on a model: one verdict a line."""
+    """Run the self-test on a model, one verdict per line."""
+    loaded = load_model(model, device, dtype, revision)
     from ..meters.selfcheck import check as check_model
 
-    loaded = load_model(model, device, dtype, revision)
+    if as_json:
+        verdicts = [{"check": each.name, "passed": each.passed, "detail": each.detail} for each in check_model(loaded)]
+        print_json(verdicts)
+        raise typer.Exit(0 if all(each["passed"] for each in verdicts) else 1)
     print(f"{loaded.name}: {type(loaded.hf).__name__}, {loaded.n_layers} layers of {loaded.n_heads} heads")
     passed = []
     for verdict in check_model(loaded):
@@ -128,11 +111,13 @@ def _start(model: "Model") -> str:
 def forecast(
     model: Annotated[str, typer.Argument(help="A folder with config.json, a hub id, or a known shape (olmo-7b).")],
     length: Annotated[int, typer.Option(help="Tokens of a prompt.")] = 20,
-    memory: Annotated[str | None, typer.Option(help="What may be used beyond the model, such as 8GB.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Memory to use beyond the model, for example 8GB.")] = None,
     readers: Annotated[str, typer.Option(help=READERS_HELP)] = "kv-heads",
     dtype: Annotated[str, typer.Option(help="Type of the weights.")] = "float32",
+    as_json: JsonOption = False,
 ) -> None:
-    """Say how many edges a model has and what they need, from its config alone."""
+    """Print how many edges a model has and how much memory they need, from its config alone."""
+    wake("meters.forecast")
     from ..meters.forecast import forecast as make_forecast
     from ..meters.memory import parse_bytes, show_bytes
 
@@ -140,17 +125,27 @@ def forecast(
     asked = cast(Readers, readers)  # what it may be is checked there
     found = make_forecast(model, length=length, memory=allowed, readers=asked, dtype=dtype)
     graph = found.sizes.graph
+    limit = "by default" if allowed is None else f"in {show_bytes(allowed)}"
+    if as_json:
+        jobs = [dict(zip(("job", "one prompt", "at once"), row, strict=True)) for row in found.rows()]
+        return print_json(
+            {"model": model, "heads": graph.n_heads, "layers": graph.n_layers}
+            | {"edges": graph.n_edges, "weights": found.weights, "jobs": jobs}
+        )
     print(f"{model}: {graph.n_layers} layers of {graph.n_heads} heads, {graph.n_edges:,} edges")
     read_by = "a head being one" if graph.whole else f"keys and values read by {readers}"
     print(f"({len(graph.writers):,} writers, {len(graph.readers):,} readers, {read_by});")
     print(f"weights in {dtype}: {show_bytes(found.weights)}. Beyond them, with prompts of {length} tokens:")
-    limit = "by default" if allowed is None else f"in {show_bytes(allowed)}"
     print_table(("job", "one prompt", f"what runs at once {limit}"), found.rows())
 
 
 @app.command()
-def pull(model: Annotated[str, typer.Argument(help="A named model, such as smollm2.")]) -> None:
-    """Fetch a named model into the cache folder; one that is there is verified, and fetched again if damaged."""
+def pull(
+    model: Annotated[str, typer.Argument(help="A named model, such as smollm2.")], quiet: QuietOption = False
+) -> None:
+    """Fetch a named model into the cache folder. One that is there is verified, and fetched again if it is damaged."""
+    hush(quiet)
+    wake()
     from ..models import NAMED, bundled, smollm2
 
     if model not in NAMED:
@@ -166,26 +161,28 @@ def pull(model: Annotated[str, typer.Argument(help="A named model, such as smoll
 
         folder = smollm2.folder(step, verify=True)
     also = "" if model == "smollm2" else f", on which {model} is built"
-    print(f"smollm2{also} is in {folder}, verified.")
+    if not quiet:
+        print(f"smollm2{also} is in {folder}, verified.")
 
 
 def sparsify(
     model: ModelArgument,
     text: Annotated[list[str], typer.Option(help=TEXT_HELP)],
-    out: Annotated[Path, typer.Option(help="Folder for the sparse model; a killed run goes on from there.")],
+    out: Annotated[Path, typer.Option(help="Folder for the sparse model; an interrupted run resumes there.")],
     start_from: Annotated[Path | None, typer.Option(help="Begin with the adapter and gates of this folder.")] = None,
     merge: Annotated[bool, typer.Option("--merge", help="Write whole weights, not an adapter.")] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, …; the best one by default.")] = None,
+    long: Annotated[bool, typer.Option("--long", help="Allow a run that takes more than a week.")] = False,
     **values: object,
 ) -> None:
-    """Post-train a model so that it attends to a key or two a query, at the dense model's loss."""
+    """Post-train a model so that each query attends to one or two keys, at the dense model's loss."""
     from ..sparse.run import sparsify as make_sparse
 
     recipe = Recipe(**given(Recipe, values))  # type: ignore[arg-type]
     try:
-        found = make_sparse(model, text, out, recipe, start_from=start_from, merge=merge, device=device)
+        found = make_sparse(model, text, out, recipe, start_from=start_from, merge=merge, device=device, long=long)
     except KeyboardInterrupt:
-        print("headcount: stopped. The same command goes on from the last checkpoint.", file=sys.stderr)
+        print("headcount: stopped. Run the same command to resume from the last checkpoint.", file=sys.stderr)
         raise typer.Exit(130) from None
     print_evaluation(found, out)
 

@@ -90,7 +90,7 @@ def _value(key: str, field: FieldInfo, value: object) -> object:
     try:
         return [kind(word) for word in words]
     except ValueError as error:
-        raise HeadcountError(f"--{key} takes numbers with commas between them; this is {value!r}.") from error
+        raise HeadcountError(f"--{key} takes comma-separated numbers; got {value!r}.") from error
 
 
 def _element(field: FieldInfo) -> Callable[[str], object] | None:
@@ -103,7 +103,7 @@ def _element(field: FieldInfo) -> Callable[[str], object] | None:
 
 def _help(field: FieldInfo) -> str:
     text = " ".join((field.description or "").replace("`", "").split())
-    return f"{text} Numbers with commas between them." if _element(field) in (int, float) else text
+    return f"{text} Comma-separated numbers." if _element(field) in (int, float) else text
 
 
 def _in_words(default: object) -> str:

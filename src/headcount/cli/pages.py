@@ -21,7 +21,7 @@ def report(
     from ..studies.report import write_report
 
     page = write_report(folder)
-    print(f"Report, to be opened in a browser: {page}")
+    print(f"Report (open it in a browser): {page}")
     if open_page:
         open_in_browser(page.resolve().as_uri())
 
@@ -30,7 +30,7 @@ def report(
 def view(
     folder: Annotated[Path, typer.Argument(help="A folder with results in it or below it.")] = DEFAULT,
     write: Annotated[bool, typer.Option("--write", help="Write index.html there, and serve nothing.")] = False,
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for any that is free.")] = 0,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for any free one.")] = 0,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help=OPEN_HELP)] = True,
 ) -> None:
     """A page over all results in a folder: pictures, a search, two results side by side."""
@@ -38,7 +38,7 @@ def view(
 
     if write:
         page, count = write_index(folder)
-        print(f"{_results(count)}, to be opened in a browser: {page}")
+        print(f"{_results(count)} (open in a browser): {page}")
         return
     from ..studies.viewing import serve_index
     from ..view import server  # says what is missing
@@ -47,7 +47,7 @@ def view(
 
     def ready() -> None:
         print(f"{_results(len(found.results))}: {address.url}", flush=True)
-        print("Only this machine can open it, and only with this address. Ctrl-C ends it.", flush=True)
+        print("It opens on this machine only, and only with this address. Press Ctrl-C to stop.", flush=True)
         if open_page:
             open_in_browser(address.url)
 

@@ -15,17 +15,15 @@ def play(
     model: Annotated[
         str, typer.Argument(help="A named model (smollm2, tiny, …), a local folder, or a hub id.")
     ] = "tiny",
-    results: Annotated[Path, typer.Option(help="Folder in which saved scores and roles are looked for.")] = Path(
-        "headcount-results"
-    ),
-    studies: Annotated[Path, typer.Option(help="Folder into which studies are saved.")] = Path("headcount-play"),
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for any that is free.")] = 0,
+    results: Annotated[Path, typer.Option(help="Folder with saved scores and roles.")] = Path("headcount-results"),
+    studies: Annotated[Path, typer.Option(help="Folder for saved studies.")] = Path("headcount-play"),
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for any free one.")] = 0,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     revision: RevisionOption = None,
 ) -> None:
-    """Switch heads off by hand and watch what a model says, in the browser."""
+    """Switch heads off one at a time and watch what the model says, in the browser."""
     from ..view import server  # says what is missing before a model is loaded
     from ..view.play import serve_switchboard
 
@@ -33,7 +31,7 @@ def play(
 
     def ready() -> None:
         print(f"The switchboard of {loaded.name} is at\n\n    {address.url}\n")
-        print("Only this machine can open it, and only with this address. Ctrl-C ends it.", flush=True)
+        print("It opens on this machine only, and only with this address. Press Ctrl-C to stop.", flush=True)
         if open_page:
             webbrowser.open(address.url)
 

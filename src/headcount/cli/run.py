@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from ..core.errors import HeadcountError
+from ..core.progress import hush
 from ..core.reading import local_path
 from ..studies import STUDIES, StudyKind
 from ..studies.study import parse, read_study, study_path
-from .app import AllowCode, open_in_browser, run_app, trust
+from .app import AllowCode, JsonOption, QuietOption, open_in_browser, print_json, run_app, trust, wake
 from .options import Command, given, options_of, own_options, takes_list, with_options
 
 AGAIN = {
@@ -23,7 +24,7 @@ AGAIN = {
     "controls": "control",
 }
 """Keys whose option is given once for each value, where a kind of study takes several."""
-PLAN_HELP = "Say what would be run, what is cached, and what it takes."
+PLAN_HELP = "Print what would run, what is cached, and how long it takes; run nothing."
 
 
 def add_study_commands() -> None:
@@ -57,33 +58,45 @@ def _command(kind: StudyKind) -> Command:
     def run(
         quick: Annotated[bool, typer.Option("--quick", help="Fewer prompts, points and draws.")] = False,
         out: Annotated[Path | None, typer.Option(help="Output folder.", show_default=place)] = None,
-        memory: Annotated[str | None, typer.Option(help="What may be used beyond the model, such as 8GB.")] = None,
+        memory: Annotated[str | None, typer.Option(help="Memory to use beyond the model, for example 8GB.")] = None,
         open_page: Annotated[bool, typer.Option("--open", help="Open the report in the browser at the end.")] = False,
         plan: Annotated[bool, typer.Option("--plan", help=PLAN_HELP)] = False,
-        no_cache: Annotated[bool, typer.Option("--no-cache", help="Compute every step anew, and keep none.")] = False,
-        long: Annotated[bool, typer.Option("--long", help="It may take more than a week.")] = False,
+        no_cache: Annotated[
+            bool, typer.Option("--no-cache", help="Recompute every step, and keep none of them.")
+        ] = False,
+        long: Annotated[bool, typer.Option("--long", help="Allow a run that takes more than a week.")] = False,
         code: AllowCode = False,
+        quiet: QuietOption = False,
+        as_json: JsonOption = False,
         study: Annotated[str | None, typer.Option(hidden=True)] = None,
         **values: Any,
     ) -> None:
         from ..meters.memory import parse_bytes
 
         trust(code)
+        hush(quiet)
         asked: dict[str, Any] = {"models": values.pop("models") or (), "tasks": values.pop("task") or ()}
         asked |= {"quick": quick, "overrides": given(kind.settings, values)}
         name, allowed = study or kind.name, None if memory is None else parse_bytes(memory)
         if plan:
-            from ..studies.forecast import print_plan
+            found = read_study(name, **asked)
+            wake("studies.forecast")
+            from ..studies.forecast import plan_facts, print_plan
 
-            return print_plan(read_study(name, **asked), allowed)
+            return print_json(plan_facts(found, allowed)) if as_json else print_plan(found, allowed)
         try:
+            read_study(name, **asked)  # what is wrong with it is said before torch is loaded
+            wake("studies.runner")
             from ..studies.runner import run as run_study
 
             result = run_study(name, out=out, cache=not no_cache, memory=allowed, long=long, **asked)
         except KeyboardInterrupt:
-            print("headcount: stopped. Finished steps are kept; the same command goes on from here.", file=sys.stderr)
+            print("headcount: stopped. Finished steps are kept; run the same command to resume.", file=sys.stderr)
             raise typer.Exit(130) from None
-        result.study.kind.part("table").show(result)
+        if as_json:
+            print_json({**result.summary, "folder": str(result.folder), "computed": result.computed})
+        elif not quiet:
+            result.study.kind.part("table").show(result)
         if open_page:
             open_in_browser(result.report.resolve().as_uri())
 

@@ -1,6 +1,5 @@
 """Commands that show what there is: methods, tasks, questions; and the setup of COMET."""
 
-import json
 from typing import Annotated, cast
 
 import typer
@@ -15,52 +14,64 @@ from ..studies import STUDIES
 from ..studies.study import study_schema
 from ..tasks import known_tasks
 from ..tasks import task as make_task
-from ..view.tables import print_table
+from ..view.tables import say
 from .app import (
     AllowCode,
     DeviceOption,
     DtypeOption,
+    JsonOption,
     RevisionOption,
     SplitOption,
     app,
     comet_app,
     load_model,
+    print_json,
+    print_rows,
     tasks_app,
     trust,
 )
 
-MODEL_HELP = "Whose tokenizer makes the prompts, and whose answers are shown."
-PYTHON_HELP = "The Python to make it with: 3.10, 3.11 or 3.12. By default headcount's own."
+MODEL_HELP = "Model whose tokenizer makes the prompts and whose answers are shown."
+PYTHON_HELP = "Python interpreter to use: 3.10, 3.11 or 3.12; by default headcount's own."
+
+
+SYMBOLS = (
+    "Cost is in forward passes per prompt; a backward pass counts as one. L: layers. H: heads per layer. S: steps of"
+    " the integrated gradient (--steps). E: edges. U: passes of a fit (--updates).",
+    "mean:A,B is a method too: the mean of the ranks of two or more methods of the same units.",
+    "Formulas and papers: docs/methods/README.md",
+)
 
 
 @app.command()
-def methods() -> None:
+def methods(as_json: JsonOption = False) -> None:
     """List the scoring methods with their cost in forward passes."""
     rows = [(name, method.units, method.summary, method.cost) for name, method in METHODS.sound().items()]
-    print_table(("method", "units", "what it is", "forwards"), rows)
-    print("L layers of H heads, S steps, E edges; a backward pass counts as one forward.")
-    print("mean:A,B is a method too: the mean of the ranks of two methods or more of the same units.")
+    print_rows(("method", "units", "what it is", "cost"), rows, as_json)
+    for words in () if as_json else SYMBOLS:
+        say(words)
 
 
 @tasks_app.callback(invoke_without_command=True)
-def tasks(context: typer.Context) -> None:
-    """List tasks, look at their examples, check your own."""
+def tasks(context: typer.Context, as_json: JsonOption = False) -> None:
+    """List tasks, look at their examples, check your own file."""
     if context.invoked_subcommand is None:
-        list_tasks()
+        list_tasks(as_json)
 
 
 @tasks_app.command("list")
-def list_tasks() -> None:
+def list_tasks(as_json: JsonOption = False) -> None:
     """List the built-in tasks."""
-    print_table(("task", "kind", "what it asks"), [(name, *facts) for name, facts in known_tasks().items()])
+    rows = [(name, *facts) for name, facts in known_tasks().items()]
+    print_rows(("task", "kind", "what it asks"), rows, as_json)
 
 
 @tasks_app.command("show")
 def show_task(
     task: Annotated[str, typer.Argument(help="A task, or a file of your own.")],
     model: Annotated[str, typer.Option(help=MODEL_HELP)] = "smollm2",
-    n: Annotated[int, typer.Option("-n", help="How many examples.")] = 3,
-    seed: Annotated[int, typer.Option(help="Of the examples.")] = 0,
+    n: Annotated[int, typer.Option("-n", "--n", help="How many examples.")] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of the examples.")] = 0,
     split: SplitOption = "words",
     device: DeviceOption = None,
     dtype: DtypeOption = None,
@@ -72,7 +83,7 @@ def show_task(
 
     trust(code)
     if n < 1:
-        raise HeadcountError(f"-n must be at least 1; this is {n}.")
+        raise HeadcountError(f"-n must be at least 1; got {n}.")
     loaded = load_model(model, device, dtype, revision)
     made = make_task(task, loaded, n=max(2 * n, 2), seed=seed, split=cast(SplitBy, split))
     for block in describe_examples(loaded, made.test[:n]):
@@ -82,11 +93,13 @@ def show_task(
 @app.command("questions")
 def show_questions(
     function: Annotated[str | None, typer.Argument(help="A function, such as retrieval; all by default.")] = None,
-    questions: Annotated[str, typer.Option(help="A JSON file in the layout of CogQA.")] = "built-in",
-    n: Annotated[int, typer.Option("-n", help="How many of each.")] = 3,
-    seed: Annotated[int, typer.Option(help="Of the questions.")] = 0,
+    questions: Annotated[
+        str, typer.Option(help="JSON file with labelled questions, in the layout of CogQA.")
+    ] = "built-in",
+    n: Annotated[int, typer.Option("-n", "--n", help="How many of each.")] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of the questions.")] = 0,
 ) -> None:
-    """Print questions that are labelled with the function they ask for, and their right answers."""
+    """Print the labelled questions of masked-heads with their correct answers."""
     from ..tasks.questions import questions as read_questions
 
     found = read_questions(questions, seed=seed)
@@ -102,7 +115,7 @@ def show_questions(
 def comet_setup(
     python: Annotated[str | None, typer.Option(help=PYTHON_HELP)] = None,
 ) -> None:
-    """Install COMET beside headcount, in the cache folder: some minutes, 1.4 GB; with CUDA several GB more."""
+    """Install COMET in the cache folder, in an environment of its own: a few minutes, 1.4 GB; more with CUDA."""
     from ..meters.comet import DEFAULT_MODEL, setup_comet
 
     with waiting("setting up COMET"):
@@ -120,4 +133,4 @@ def schema(name: Annotated[str, typer.Argument(help="A kind of study, sparsify, 
         found = SCHEMA.json_schema(mode="serialization")
     else:
         found = Recipe.model_json_schema() if name == "sparsify" else study_schema(STUDIES.named(name))
-    print(json.dumps(found, indent=2, ensure_ascii=False))
+    print_json(found)

@@ -19,7 +19,7 @@ def told_and_kept(error: BaseException) -> str:
     where = _kept(error)
     log = f"The traceback is in {where}" if where else "Its traceback could not be written"
     said = f"{type(error).__name__}: {in_short(error, 90)}"
-    return str(HeadcountError(f"something went wrong that was not foreseen ({said}). {log}; finished steps are kept."))
+    return str(HeadcountError(f"an unexpected error occurred ({said}). {log}; finished steps are kept."))
 
 
 def _kept(error: BaseException) -> Path | None:

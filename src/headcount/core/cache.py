@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,14 +109,21 @@ class Store:
                 found.append(Entry(place.name, place, _label(place), folder_bytes(place), age))
         yield from sorted(found, key=lambda entry: -entry.age)
 
-    def clean(self, older_than: float = 0.0) -> tuple[int, int]:
-        """Remove steps that are older than some seconds, and what killed runs have left; how many steps, and their
-        bytes."""
+    def clean(
+        self, older_than: float = 0.0, agree: Callable[[list[Entry]], bool] = lambda found: True
+    ) -> tuple[int, int]:
+        """Remove steps that are older than some seconds, or damaged, and what killed runs have left, if `agree` says so
+        of the steps; how many, and their bytes."""
+        found = [
+            e for e in self.entries() if e.age >= older_than or (os.access(e.folder, os.R_OK) and damage(e.folder))
+        ]
+        if not agree(found):
+            return 0, 0
         if self.folder.is_dir():
             clear_unfinished(self.folder)
-        removed = [entry for entry in self.entries() if entry.age >= older_than]
-        for entry in removed:
+        for entry in found:
             shutil.rmtree(entry.folder, ignore_errors=True)
+        removed = [entry for entry in found if not entry.folder.exists()]
         return len(removed), sum(entry.bytes for entry in removed)
 
 

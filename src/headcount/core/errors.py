@@ -60,7 +60,7 @@ def require_known(word: object, known: Iterable[str], what: str) -> None:
 
 def require_seed(seed: int) -> None:
     if not 0 <= seed <= MOST_SEED:
-        raise HeadcountError(f"A seed must be a whole number from 0 to {MOST_SEED}; this is {quoted(seed)}.")
+        raise HeadcountError(f"A seed must be a whole number from 0 to {MOST_SEED}; got {quoted(seed)}.")
 
 
 def require_draws(draws: int) -> None:

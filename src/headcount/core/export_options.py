@@ -48,9 +48,9 @@ class CutChoice(Settings):
     seed: Seed = 0
     """Of that task."""
     device: str | None = None
-    """Where the model runs: cpu, cuda, mps; the best one by default."""
+    """Device: cpu, cuda or mps; by default the best one available."""
     dtype: str | None = None
-    """Precision of the weights: float32 on the CPU, elsewhere the checkpoint's own by default."""
+    """Precision of the weights; by default float32 on the CPU, elsewhere that of the checkpoint."""
 
 
 class CheckpointOptions(Settings):

@@ -1,4 +1,4 @@
-"""What results can be written as for other tools, by name: one file a format below `export/`, and one entry here.
+"""What results can be written as for other tools, by name: one file per format below `export/`, and one entry here.
 
 An export says what it takes, whether it writes a file or a folder, and which options it has. What it takes decides how
 the user's result is opened (`studies/exporting.py`), and which options say what part of it is meant:

@@ -1,16 +1,21 @@
 """Files of the user, read strictly. What two readers would read differently (a key that stands twice in an object, half
 of a surrogate pair) is refused where it stands, and whatever is wrong costs a sentence."""
 
+import csv
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from .errors import HeadcountError
+from .errors import HeadcountError, in_short
 from .plain import quoted
 
 MOST_PATH, MOST_NAME = 4096, 255
 """Bytes of a path, and of a name in it, that file systems take."""
+STUMBLED: tuple[type[Exception], ...] = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError)
+STUMBLED += (StopIteration, TypeError, ValueError, csv.Error)
+"""What code stumbles over in facts that are not as it expects them."""
 
 
 def local_path(source: str | Path) -> Path:
@@ -35,7 +40,7 @@ def read_text(path: Path, what: str, encoding: str = "utf-8-sig") -> str:
     """The text of a file; `what` begins the sentence: The task file, The questions."""
     try:
         if path.exists() and not (path.is_file() or path.is_dir()):
-            raise HeadcountError(f"{what} {path} must be a file; this is a device or a pipe.")
+            raise HeadcountError(f"{what} {path} must be a file; got a device or a pipe.")
         return path.read_text(encoding=encoding)
     except OSError as error:
         raise HeadcountError(f"{what} {path} cannot be read: {error.strerror}. Check the path.") from error
@@ -79,6 +84,19 @@ def read_json_lines(path: Path, what: str) -> Iterator[tuple[int, object]]:
             yield number, parse_json(line)
         except ValueError as error:
             raise HeadcountError(f"{path}, line {number}: {json_words(error)}.") from error
+
+
+@contextmanager
+def reading_result(folder: Path) -> Iterator[None]:
+    """Files that headcount wrote, and that somebody may have changed since: what the block stumbles over is told."""
+    try:
+        yield
+    except STUMBLED as error:
+        told = f"{type(error).__name__}: {in_short(error, 80)}"
+        raise HeadcountError(
+            f"The files in {folder} are not as a study left them ({told}). Run the study again; finished steps are"
+            " taken from the cache."
+        ) from error
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:

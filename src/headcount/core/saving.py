@@ -19,10 +19,12 @@ from safetensors.numpy import save as serialise_arrays
 from .errors import HeadcountError, in_short
 from .files import writable_folder, write_file
 from .provenance import Facts
+from .reading import STUMBLED
 
 if TYPE_CHECKING:
     import pandas
 
+UNREADABLE: tuple[type[Exception], ...] = (*STUMBLED, SafetensorError, ValidationError)
 Cell = str | int | float | None
 Row = dict[str, Cell]
 Floats = NDArray[np.float64]
@@ -31,9 +33,11 @@ Floats = NDArray[np.float64]
 class Saved:
     """A dataclass that can be saved into a folder and loaded again. Fields that hold an array, or a dict of arrays, go
     to `FILE.safetensors`, all others to `FILE.json`; what is read is checked against the types of the fields, to the
-    leaves."""
+    leaves, and against `AXES`."""
 
     FILE: ClassVar[str]
+    AXES: ClassVar[dict[str, tuple[str, ...]]] = {}
+    """Of fields with arrays, or lists, what their axes are; those of one name have the same length, and not 0."""
 
     def save(self, folder: str | Path) -> Path:
         """Write two files into a folder, the JSON last, so that its presence says that both are whole."""
@@ -58,6 +62,9 @@ class Saved:
         """What the JSON says for its readers beside the fields."""
         return {}
 
+    def require_sound(self) -> None:
+        """A `ValueError` where fields that were read contradict each other."""
+
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """What `save` wrote, or an error that says what is wrong with it."""
@@ -72,11 +79,28 @@ class Saved:
                     found[name] = {key: arrays[f"{name}/{key}"] for key in adapter.validate_python(facts[name])}
                 else:
                     found[name] = adapter.validate_python(facts[name])
-            return cls(**found)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError, ValidationError) as error:
+            made = cls(**found)
+            _require_axes(made)
+            made.require_sound()
+            return made
+        except UNREADABLE as error:
             raise HeadcountError(
                 f"The folder {place} holds no whole {cls.FILE}.json and {cls.FILE}.safetensors: {in_short(error)}"
             ) from error
+
+
+def _require_axes(made: Saved) -> None:
+    lengths = dict[str, int]()
+    for name, axes in made.AXES.items():
+        value = getattr(made, name)
+        for array in value.values() if isinstance(value, dict) else (value,):
+            shape = array.shape if isinstance(array, np.ndarray) else (len(array),)
+            if isinstance(array, np.ndarray) and array.dtype.kind not in "fiub":
+                raise ValueError(f"{name} holds {array.dtype}, not numbers")
+            if len(shape) != len(axes) or any(
+                lengths.setdefault(a, n) != n or n == 0 for a, n in zip(axes, shape, strict=True)
+            ):
+                raise ValueError(f"{name} has the shape {list(shape)}, which does not fit [{', '.join(axes)}]")
 
 
 @cache

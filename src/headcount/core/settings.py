@@ -71,12 +71,12 @@ def sentence(cls: type[BaseModel], error: ErrorDetails) -> str:
         case "literal_error" if isinstance(came, str):
             return f"{key} cannot be {quoted(came)}.{did_you_mean(came, literals(hint))}"
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
-            return f"{key} must be {_range(field, error)}; this is {quoted(came)}."
+            return f"{key} must be {_range(field, error)}; got {quoted(came)}."
         case "value_error":
             words = str(error["ctx"]["error"]) if "ctx" in error else error["msg"]
             return f"{key} {words}" if key and not words[:1].isupper() else words
         case _:
-            return f"{key} must be {wanted(hint)}; this is {quoted(came)}."
+            return f"{key} must be {wanted(hint)}; got {quoted(came)}."
 
 
 def wanted(hint: object) -> str:
@@ -117,7 +117,7 @@ def check(rule: Callable[[T], bool], words: str) -> Callable[[T], T]:
 
     def checked(value: T) -> T:
         if not rule(value):
-            raise ValueError(f"{words}; this is {quoted(value)}.")
+            raise ValueError(f"{words}; got {quoted(value)}.")
         return value
 
     return checked

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..core.errors import HeadcountError, require_known
 from ..core.words import POSITIONS, Positions
 from ..models import Model
-from ..models.changes import changing
+from ..models.changes import changing, own_block
 from ..tasks.examples import Example
 from .fills import Fill, Filling, mean_head_values
 from .heads import Head, head_values, visit_heads
@@ -71,7 +71,7 @@ def parse_head(head: "Head | str") -> Head:
     match head:
         case (int(layer), int(number)):
             return layer, number
-    raise HeadcountError(f"A head is (layer, head) or a name such as 'a3.h5'; this is {head!r}.")
+    raise HeadcountError(f"A head is (layer, head) or a name such as 'a3.h5'; got {head!r}.")
 
 
 def heads_of(model: Model, heads: "Iterable[Head | str] | Head | str") -> list[Head]:
@@ -98,7 +98,7 @@ def keep_mask(model: Model, removed: "Iterable[Head | str] | Head | str") -> Ten
     return keep
 
 
-@contextmanager
+@own_block
 def cut(
     model: Model,
     heads: "Iterable[Head | str] | Head | str",

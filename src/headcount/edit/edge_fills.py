@@ -29,9 +29,9 @@ def check_cut(fill: Fill | str, positions: str, units: str = "Edges") -> None:
     """Whether edges, or attention edges, can be cut so."""
     fill = Fill.parse(fill)
     if fill.kind not in EDGE_FILLS:
-        raise HeadcountError(f"{units} can be filled with {', '.join(EDGE_FILLS)}; this is {str(fill)!r}.")
+        raise HeadcountError(f"{units} can be filled with {', '.join(EDGE_FILLS)}; got {str(fill)!r}.")
     if positions != "all":
-        raise HeadcountError(f"{units} are cut at all positions; this is {positions!r}.")
+        raise HeadcountError(f"{units} are cut at all positions; got {positions!r}.")
 
 
 @dataclass(frozen=True)

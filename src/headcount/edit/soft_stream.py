@@ -5,8 +5,8 @@ With m_fb from 0 to 1 and u_f what writer f writes in this very run, a reader b 
     x_b = x_b,fill + Σ_f m_fb (u_f - v_f)
 
 as in circuits (`stream.py`), where m is 0 or 1. Autograd would keep what every reader sees at every token.
-Here one buffer holds u - v of all writers, and one the gradient at them; what readers see is made in blocks of tokens
-and made again on the way back:
+Here one buffer holds u - v of all writers, and one the gradient at them; what readers see is made in blocks of tokens,
+and, beyond what `KEPT_BYTES` hold, made again on the way back:
 
     dL/dm_fb = Σ_tokens (u_f - v_f) · dL/dx_b          dL/du_f = Σ_b m_fb dL/dx_b
 
@@ -27,11 +27,13 @@ from torch import Tensor, nn
 
 from ..models import Model
 from ..models.graph import INPUTS
-from ..models.wiring import Wiring
+from ..models.wiring import Projection, Wiring
 from .edge_fills import BaseRun
 from .stream import SEEN_BYTES, streamed
 
 Tensors = tuple[Tensor, ...] | list[Tensor]
+KEPT_BYTES = 2**28
+"""Of what readers see, kept for the way back."""
 
 
 @contextmanager
@@ -65,6 +67,7 @@ class SoftStream:
         """u - v, [mask, token, row, d]."""
         if read[0]:
             self.more[:, :, 0] = base.input_change
+        self.may_keep = KEPT_BYTES
         self.pulls: Tensor | None = None
         """dL/d(u - v), of the same shape."""
         self.masks = masks.to(self.more)[:, read].transpose(1, 2)  # [mask, reader, row]
@@ -154,6 +157,7 @@ class _Reader(ABC):
     def __init__(self, stream: SoftStream, base: Tensor, writers: int, tokens: Tensor | None = None) -> None:
         self.stream, self.base, self.tokens = stream, base, tokens
         self.rows = stream.rows_before[writers]
+        self.seen_before: dict[tuple[int, int], Tensor] = {}
 
     @abstractmethod
     def outputs(self) -> list[Tensor]:
@@ -170,9 +174,15 @@ class _Reader(ABC):
                 yield from ((copy, slice(first, first + at_once)) for first in range(0, more.shape[1], at_once))
 
     def seen(self, mask: Tensor, copy: int, tokens: slice | Tensor) -> tuple[Tensor, Tensor]:
-        """What the readers see, [token, reader, d], and the writers' part of the buffer, [token, row, d]."""
-        more = self.stream.more[copy, tokens, : self.rows]
-        return torch.baddbmm(self.base[tokens][:, None], mask[copy].expand(len(more), -1, -1), more), more
+        """What the readers see, [token, reader, d], and the writers' part of the buffer, [token, row, d]. First called
+        on the way there, then once more on the way back."""
+        more, place = self.stream.more[copy, tokens, : self.rows], (copy, getattr(tokens, "start", 0))
+        if (seen := self.seen_before.pop(place, None)) is None:
+            seen = torch.baddbmm(self.base[tokens][:, None], mask[copy].expand(len(more), -1, -1), more)
+            if self.stream.may_keep >= seen.nbytes and self.stream.pulls is None:
+                self.stream.may_keep -= seen.nbytes
+                self.seen_before[place] = seen
+        return seen, more
 
     @abstractmethod
     def into(self, outputs: list[Tensor], copy: int, tokens: slice | Tensor, seen: Tensor) -> None:
@@ -213,13 +223,14 @@ class _Heads(_Reader):
         self.kept: dict[tuple[int, int], tuple[Tensor, list[Tensor]]] = {}
         """Of each block its scales [token, reader], and y' [token, head, head size] of each role. (What the module
         hands out is not kept: OLMo clips it in place.)"""
+        self.roles = list(self._folded())
 
     def outputs(self) -> list[Tensor]:
         return [output.repeat(self.stream.copies, 1, 1) for output in self.projected]
 
-    def _roles(self, outputs: Tensors) -> Iterator[tuple[slice, Tensor, Tensor, Tensor, Tensor]]:
-        """(its places among the readers, its heads, their weight [head, head size, d] and bias with the norm's folded
-        in, its columns [mask, token, head, head size]) of each role."""
+    def _folded(self) -> Iterator[tuple[Projection, slice, Tensor, Tensor, Tensor]]:
+        """(the role's projection, its places among the readers, its heads, their weight [head, head size, d] and bias
+        with the norm's folded in) of each role that is read."""
         start, place = self.first, 0
         for role in INPUTS:
             projection, count = self.layer.projections[role], self.stream.graph.heads_of(role)
@@ -234,28 +245,31 @@ class _Heads(_Reader):
             if self.norm is not None:
                 constant = constant + weight @ self.norm.bias
                 weight = self.norm.centred(weight * self.norm.gain)  # centring is its own transpose
-            output = outputs[self.layer.modules.index(projection.module)]
-            columns = projection.columns(output.flatten(0, 1).unflatten(0, (self.stream.copies, -1)))
             own = slice(place, place + len(heads))
-            yield own, torch.tensor(heads, device=weight.device), weight, constant, columns
+            yield projection, own, torch.tensor(heads, device=weight.device), weight, constant
             place = own.stop
+
+    def _columns(self, projection: Projection, outputs: Tensors) -> Tensor:
+        """A role's part of some outputs, [mask, token, head, head size]."""
+        output = outputs[self.layer.modules.index(projection.module)]
+        return projection.columns(output.flatten(0, 1).unflatten(0, (self.stream.copies, -1)))
 
     def into(self, outputs: list[Tensor], copy: int, tokens: slice | Tensor, seen: Tensor) -> None:
         assert isinstance(tokens, slice)
         scale = seen.new_ones(seen.shape[:2]) if self.norm is None else self.norm.scale(seen)
         made = list[Tensor]()
-        for own, heads, weight, constant, columns in self._roles(outputs):
+        for projection, own, heads, weight, constant in self.roles:
             found = torch.bmm(seen[:, own].transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1)
             made.append(found / scale[:, own, None])
-            columns[copy, tokens, heads] = made[-1] + constant
+            self._columns(projection, outputs)[copy, tokens, heads] = made[-1] + constant
         self.kept[copy, tokens.start] = scale, made
 
     def back(self, gradients: Tensors, copy: int, tokens: slice | Tensor, seen: Tensor) -> Tensor:
         assert isinstance(tokens, slice)
         pulled, (scale, made) = torch.empty_like(seen), self.kept.pop((copy, tokens.start))
         along = torch.empty_like(scale)
-        for (own, heads, weight, _, columns), role in zip(self._roles(gradients), made, strict=True):
-            slope = columns[copy, tokens, heads]
+        for (projection, own, heads, weight, _), role in zip(self.roles, made, strict=True):
+            slope = self._columns(projection, gradients)[copy, tokens, heads]
             along[:, own] = (slope * role).sum(-1)
             scaled = slope / scale[:, own, None]
             torch.bmm(scaled.transpose(0, 1), weight, out=pulled[:, own].transpose(0, 1))

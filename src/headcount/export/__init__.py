@@ -1,1 +1,1 @@
-"""What other tools read: one file a format. `core/exports.py` lists them."""
+"""What other tools read: one file per format. `core/exports.py` lists them."""

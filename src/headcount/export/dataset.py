@@ -1,9 +1,9 @@
 """Every table of a result as Parquet, laid out as a dataset of the hub, and a section for the card of the model.
 
-data/heads.parquet    a row a head: model, task, method, layer, head, score, standard_error
-data/edges.parquet    a row an edge
-data/roles.parquet    a row a seed and head
-data/curves.parquet   a row a metric and k
+data/heads.parquet    one row per head: model, task, method, layer, head, score, standard_error
+data/edges.parquet    one row per edge
+data/roles.parquet    one row per seed and head
+data/curves.parquet   one row per metric and k
 README.md             the dataset's card, with a configuration for each table
 model-card.md         which heads carry what, to be put into the card of the model
 """

@@ -44,7 +44,7 @@ class HeadcountLM(HFLM):  # type: ignore[misc]
     ) -> None:
         """`without`: a folder of scores; `heads`: names with + between them; `choice`: top, weakest, fill, task … as
         the options of `headcount export checkpoint` are called."""
-        asked = CutChoice(heads=heads.split("+") if heads else None, **choice)
+        asked = CutChoice(**{"heads": heads.split("+") if heads else None, **choice})  # type: ignore[arg-type]
         model = load(pretrained, device=device, dtype=dtype)
         cut = None
         if without or heads:

@@ -50,7 +50,7 @@ class AttentionPattern(Saved, Tabled):
         return Look(place, self.tokens[place], float(row[place]))
 
     def rows(self) -> list[Row]:
-        """A row a head and edge from one token to another or to itself."""
+        """One row per head and edge from one token to another or to itself."""
         return [
             {
                 "head": head, "query": i, "query_token": self.tokens[i], "key": j, "key_token": self.tokens[j],

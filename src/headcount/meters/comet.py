@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from ..core.cache import cache_folder
-from ..core.errors import HeadcountError
+from ..core.errors import HeadcountError, in_short
 from ..core.files import writable_folder, write_file
 from ..core.progress import say
+from ..core.reading import STUMBLED
 
 DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
 HOW_TO_GET_IT = "COMET is not installed. Run: headcount comet setup. Or name a comet-score with HEADCOUNT_COMET."
@@ -134,9 +135,9 @@ def _run(triples: list[tuple[str, ...]], command: Path, model: str, batch: int) 
             (rows,) = json.loads(Path(scratch, "scores.json").read_text(encoding="utf-8")).values()
             scores = [float(row["COMET"]) for row in rows]
             answered = [row["mt"] for row in rows]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except STUMBLED as error:
             raise HeadcountError(
-                f"{command} ended well but wrote no scores that can be read ({error})."
+                f"{command} ended well but wrote no scores that can be read ({in_short(error, 80)})."
                 f" Is it the comet-score of {REQUIREMENTS[0]}?"
             ) from error
     if answered != [answer for _, answer, _ in triples]:  # a line lost would shift all the scores after it

@@ -1,4 +1,4 @@
-"""The behaviour that is left under many cuts: examples in, one value a cut, a metric and an example out."""
+"""The behaviour that is left under many cuts: examples in, one value per cut, a metric and an example out."""
 
 import itertools
 from collections.abc import Iterator, Sequence

@@ -150,7 +150,7 @@ def _batch(
     needed: Callable[[int], int], longest: int, most: int, memory: int | None, device: torch.device
 ) -> tuple[int, int]:
     """Tokens of the largest batch that fits, at least one prompt's, and the bytes that may be used."""
-    one, free = needed(1), _free_memory(device)
+    one, free = needed(1), free_memory(device)
     needs = f"One prompt of {longest} tokens needs {show_bytes(one)} beyond the model, and"
     if memory is not None and one > memory:
         raise HeadcountError(f"{needs} {show_bytes(memory)} are allowed. Allow more memory, or use shorter prompts.")
@@ -163,7 +163,7 @@ def _batch(
     return max(min(_fitting(needed, budget) * longest, most), longest), budget
 
 
-def _free_memory(device: torch.device) -> int | None:
+def free_memory(device: torch.device) -> int | None:
     """Bytes that can still be had on a device; None where that cannot be told."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
@@ -191,5 +191,5 @@ def parse_bytes(text: str) -> int:
     """8GB, 500 MB, 1.5g."""
     found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([kmgt])i?b?\s*", text.lower())
     if found is None or not 0 < float(found[1]) < 1e9:
-        raise HeadcountError(f"Memory is written as 8GB or 500MB; this is {quoted(text)}.")
+        raise HeadcountError(f"Memory is written as 8GB or 500MB; got {quoted(text)}.")
     return int(float(found[1]) * {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}[found[2]])

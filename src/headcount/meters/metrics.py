@@ -1,4 +1,4 @@
-"""What is measured where answers are predicted, all of it from one pass: one number an example.
+"""What is measured where answers are predicted, all of it from one pass: one number per example.
 
 With several right or wrong tokens, a logit difference compares the best of each side, a probability difference the
 sums. A completion is predicted token by token: its log-probability is the sum over the tokens of its target.

@@ -1,4 +1,4 @@
-"""`headcount check MODEL`: does headcount do on this model what it says? One verdict a line."""
+"""`headcount check MODEL`: does headcount do on this model what it says? One verdict per line."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

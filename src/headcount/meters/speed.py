@@ -22,7 +22,7 @@ def tokens_a_second(model: Model) -> float:
     return TIMED_TOKENS / min(repeat(lambda: model.run(ids), number=1, repeat=2))
 
 
-def require_end(tokens: Mapping[Model, float], long: bool) -> None:
+def require_end(tokens: Mapping[Model, float], long: bool, cure: str = "Ask for less (see --plan)") -> None:
     """Refuse what would take longer than a week, unless `long` says that it may. Few tokens need no look."""
     if long or sum(tokens.values()) < SOON:
         return
@@ -30,5 +30,5 @@ def require_end(tokens: Mapping[Model, float], long: bool) -> None:
     if seconds > LONGEST:
         raise HeadcountError(
             f"This would read {sum(tokens.values()):.2g} tokens, which takes about {seconds / 86_400:,.0f} days here."
-            " Ask for less (see --plan), or say that you mean it: --long."
+            f" {cure}, or say that you mean it: --long."
         )

@@ -1,7 +1,7 @@
 """The one way to swap a model's attention function: transformers' `AttentionInterface`, while a block lasts.
 
 `grouped_attention` is grouped-query attention of one token without copying keys and values. While a model writes, each
-step attends with one query a head. Hugging Face first repeats keys and values for every query head of a group, which
+step attends with one query per head. Hugging Face first repeats keys and values for every query head of a group, which
 then takes longer than the whole rest of the step. But the queries of a group look at the same keys under the same mask,
 so they can stand as rows of one query: the same kernel, the same sums, no copies.
 """

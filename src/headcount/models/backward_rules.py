@@ -16,7 +16,7 @@ their way back. Those of norms and activations run before all other hooks of the
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -28,7 +28,7 @@ from transformers.activations import ACT2CLS
 
 from ..core.errors import HeadcountError, require_known
 from ..core.words import BackwardRule, Readers
-from .changes import changing
+from .changes import changing, own_block
 from .families import FAMILIES
 from .gates import gated_weights, mixed
 from .model import Model
@@ -66,7 +66,7 @@ def no_edges(model: Model) -> HeadcountError:
     )
 
 
-@contextmanager
+@own_block
 def backward_rules(model: Model, rule: BackwardRule, readers: Readers = "kv-heads") -> Iterator[None]:
     """Let gradients of activations follow a rule while the block lasts; those of weights are not meant. `readers` are
     those for which the model has been made ready, where it has been."""

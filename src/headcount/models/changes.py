@@ -6,13 +6,14 @@ block ends; once more, should an interrupt have come while that was done; once m
 ended, should it have come before; and by the next call, should there have been several.
 """
 
+import io
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from functools import partial, wraps
 from types import FrameType
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
 
 import torch
 from torch import nn
@@ -101,6 +102,48 @@ def stand_in(module: nn.Module, forward: Callable[..., object]) -> Iterator[None
     with changing() as changes:
         changes.instead(module, forward)
         yield
+
+
+class Block(io.IOBase):
+    """A `with` of the user's own, around a generator. Interrupts come as a function of Python's is entered, and when
+    one written in C has returned. So `__exit__` is that of `io.IOBase`, in C, which calls `close`; that is the
+    generator's, in C too, and an interrupt that comes as it goes on is raised inside it, and its `finally` follows."""
+
+    def __init__(self, generator: Generator[None]) -> None:
+        self._generator = generator
+        self.close = generator.close  # type: ignore[method-assign]
+
+    def __enter__(self) -> None:  # type: ignore[override]
+        try:
+            next(self._generator)
+        except BaseException:
+            self._generator.close()
+            raise
+
+
+def own_block(function: Callable[P, Iterator[None]]) -> Callable[P, Block]:
+    """Decorates, in the place of `contextmanager`, what users put into a `with` of their own."""
+
+    @wraps(function)
+    def make(*args: P.args, **kwargs: P.kwargs) -> Block:
+        return Block(_undone_in_the_end(function(*args, **kwargs)))
+
+    return make
+
+
+def _undone_in_the_end(steps: Iterator[None]) -> Generator[None]:
+    """The generator of a block, and what it has changed once more, should an interrupt come while it is undone."""
+    before, modes, own = len(_open()), _len_torch_function_stack(), None
+    try:
+        with closing(cast(Generator[None], steps)):
+            next(steps)
+            own = _open()[before:]
+            yield
+    finally:
+        for changes in (_open()[before:] if own is None else own)[::-1]:
+            changes.undo()
+        while _len_torch_function_stack() > modes:
+            _pop_mode()
 
 
 def leaves_no_trace(function: Callable[P, R]) -> Callable[P, R]:

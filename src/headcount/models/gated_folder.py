@@ -1,7 +1,7 @@
 """A sparse model on disk: an adapter for a dense base, or whole weights, and the gates beside.
 
 sparse.json           form of the gates, the base with its fingerprint, how the model was made and evaluated
-gates.safetensors     the offset of every head, [layer, head]
+gates.safetensors     the offset of every head, and its sink where heads have sinks, [layer, head]
 adapter_model.safetensors, adapter_config.json      as peft writes them, or
 model.safetensors, config.json, tokenizer files     as transformers writes them (dense, if loaded without gates)
 """
@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ..core.errors import HeadcountError, in_short
+from ..core.errors import HeadcountError, in_short, listed
 from ..core.provenance import Facts
 from ..core.reading import json_words, parse_json, read_text
 from ..core.words import GateForm
@@ -66,7 +66,7 @@ class SparseFacts:
         except ValueError as error:
             raise HeadcountError(f"{where}: {json_words(error)}.") from error
         if not (math.isfinite(facts.sharpness) and facts.sharpness > 0):
-            raise HeadcountError(f"{where}: sharpness must be a number above 0; this is {facts.sharpness}.")
+            raise HeadcountError(f"{where}: sharpness must be a number above 0; got {facts.sharpness}.")
         return facts
 
 
@@ -82,26 +82,47 @@ def is_unfinished(folder: Path) -> bool:
 
 
 def save_gates(folder: Path, gates: tuple[Gates, ...]) -> None:
-    save_file({"offset": torch.stack([layer.offset.detach().float().cpu() for layer in gates])}, folder / GATES)
+    kept = {name: [getattr(layer, name) for layer in gates] for name in ("offset", "sink")}
+    stacked = {
+        name: torch.stack([row.detach().float().cpu() for row in rows])
+        for name, rows in kept.items()
+        if rows[0] is not None
+    }
+    save_file(stacked, folder / GATES)
+
+
+def has_sinks(folder: Path) -> bool:
+    return "sink" in _written_gates(folder)
 
 
 def read_gates(gates: tuple[Gates, ...], folder: Path) -> None:
-    """Give the gates of a model the offsets of a file."""
+    """Give the gates of a model the offsets and sinks of a file."""
+    written = _written_gates(folder)
+    layers, heads = len(gates), gates[0].offset.numel()
+    wanted = {"offset", "sink"} if gates[0].sink is not None else {"offset"}
+    if set(written) != wanted:
+        raise HeadcountError(
+            f"The gates in {folder / GATES} must hold {listed(sorted(wanted))}. They hold {listed(sorted(written))}."
+        )
+    for name, rows in written.items():
+        if tuple(rows.shape) != (layers, heads):
+            raise HeadcountError(
+                f"The gates in {folder} have the shape {list(rows.shape)}, and the model has {layers} layers of {heads}"
+                " heads. They belong to another model."
+            )
+        if not (rows.is_floating_point() and bool(rows.isfinite().all())):
+            raise HeadcountError(f"The gates in {folder / GATES} are damaged: some are not finite numbers.")
+        with torch.no_grad():
+            for layer, row in zip(gates, rows, strict=True):
+                getattr(layer, name).copy_(row)
+
+
+def _written_gates(folder: Path) -> dict[str, Tensor]:
     try:
-        offsets: Tensor = load_file(folder / GATES)["offset"]
+        found: dict[str, Tensor] = load_file(folder / GATES)
+        return {"offset": found.pop("offset"), **found}
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise HeadcountError(f"The gates in {folder / GATES} cannot be read: {in_short(error)}") from error
-    layers, heads = len(gates), gates[0].offset.numel()
-    if tuple(offsets.shape) != (layers, heads):
-        raise HeadcountError(
-            f"The gates in {folder} have the shape {list(offsets.shape)}, and the model has {layers} layers of {heads}"
-            " heads. They belong to another model."
-        )
-    if not (offsets.is_floating_point() and bool(offsets.isfinite().all())):
-        raise HeadcountError(f"The gates in {folder / GATES} are damaged: some are not finite numbers.")
-    with torch.no_grad():
-        for layer, row in zip(gates, offsets, strict=True):
-            layer.offset.copy_(row)
 
 
 def require_base(facts: SparseFacts, base: Model, folder: Path) -> None:
@@ -133,6 +154,6 @@ def make_sparse(model: Model, folder: Path) -> Model:
         # A model of its own: what the dense one knows of itself (its fingerprint) holds no longer.
         model = replace(model, hf=hf, anatomy=find_anatomy(hf))
     if facts.form is not None:
-        read_gates(add_gates(model, facts.form, 0.0, facts.sharpness), folder)
+        read_gates(add_gates(model, facts.form, 0.0, facts.sharpness, has_sinks(folder)), folder)
         model.hf.requires_grad_(False)
     return model

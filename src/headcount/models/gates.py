@@ -11,6 +11,13 @@
 
 A row whose gates are all shut gives exactly zero. β = 1 in the paper. The `log-prob` form does not depend on a row's
 offset, which q and k of a pretrained model leave free; its probability is a^β / (a^β + θ^β).
+
+A softmax has to put its weight somewhere, so a head with nothing to move keeps a key open, itself or the first token.
+With sinks every head can attend to nothing instead: one more logit in the softmax, z_h, that has no value and no gate,
+
+    a_ij = exp s_ij / (exp z_h + Σ_j exp s_ij) = softmax_j(s_i)_j · sigmoid(log Σ_j exp s_ij - z_h)
+
+and is not there while gates are `open`.
 """
 
 from collections.abc import Iterator
@@ -31,6 +38,8 @@ NAME = "headcount_sparse"
 GateMode = Literal["open", "hard", "noisy"]
 FORMS: tuple[GateForm, ...] = get_args(GateForm)
 T = TypeVar("T")
+NO_SINK = -1e4  # a sink's logit, where it takes nothing
+CERTAIN = 1 - 1e-6  # a gate that is open for sure, as far as its logarithm goes
 
 
 @dataclass
@@ -38,18 +47,23 @@ class Ledger:
     """What the gates of a forward pass come to, one entry a layer."""
 
     distance_power: float | None = None  # edges count in proportion to this power of their length; None: all alike
+    row_cost: float = 0.0  # what a row's first open edge costs beyond the others, in edges
     expected: list[Tensor] = field(default_factory=list)
-    """Expected share of open edges of each head, [head], with gradients."""
+    """Expected share of open edges of each head, or of what they cost, [head], with gradients."""
     open: list[Tensor] = field(default_factory=list)  # open gates of each query, [batch, head, query]
     edges: list[Tensor] = field(default_factory=list)  # edges that each query has, [batch or 1, 1, query]
+    logits: list[Tensor] = field(default_factory=list)
+    """log Σ_j exp s_ij on average over queries, [head], where heads have sinks."""
 
 
 class Gates(nn.Module):
-    """The gates of one attention layer: a learned offset a head, and how gates are drawn at the moment."""
+    """The gates of one attention layer: a learned offset for each head, its sink if it has one, and how gates are drawn
+    at the moment."""
 
-    def __init__(self, form: GateForm, heads: int, start: float, sharpness: float = 1.0) -> None:
+    def __init__(self, form: GateForm, heads: int, start: float, sharpness: float = 1.0, sinks: bool = False) -> None:
         super().__init__()
         self.offset = nn.Parameter(torch.full((heads,), float(start)))
+        self.sink = nn.Parameter(torch.full((heads,), NO_SINK)) if sinks else None
         self.form, self.sharpness = form, sharpness
         # A buffer, so that a model's fingerprint tells apart gates that share their offsets and nothing else.
         self.register_buffer("kind", torch.tensor([FORMS.index(form), float(sharpness)]))
@@ -71,6 +85,15 @@ class Gates(nn.Module):
             threshold = threshold.pow(self.sharpness)
         return weights / (weights + threshold)
 
+    def beside_sink(self, scores: Tensor, weights: Tensor) -> Tensor:
+        """The attention weights that are left where the sink takes its share."""
+        if self.sink is None:
+            return weights
+        total = scores.logsumexp(-1, keepdim=True)
+        if self.ledger is not None:
+            self.ledger.logits.append(total.detach().mean((0, 2, 3)))
+        return weights * torch.sigmoid(total - self.sink.to(scores).view(1, -1, 1, 1))
+
     def draw(self, p: Tensor) -> Tensor:
         """Gates of these probabilities, as numbers. Straight through: forward a gate is 0 or 1, backward it has the
         gradient of p (`expected`: unbiased wherever the loss is linear in the gate) or of sigmoid(logit p + noise)
@@ -87,7 +110,9 @@ class Gates(nn.Module):
         return g + (p - p.detach())
 
 
-def add_gates(model: Model, form: GateForm, start: float, sharpness: float = 1.0) -> tuple[Gates, ...]:
+def add_gates(
+    model: Model, form: GateForm, start: float, sharpness: float = 1.0, sinks: bool = False
+) -> tuple[Gates, ...]:
     """Put gates into every attention layer of a model, in the mode `hard`, and attend through them from now on."""
     if form not in FORMS:
         raise HeadcountError(f"The form of the gates must be one of {', '.join(FORMS)}. Got {form!r}.")
@@ -95,7 +120,7 @@ def add_gates(model: Model, form: GateForm, start: float, sharpness: float = 1.0
     before = model.hf.config._attn_implementation
     for attention in model.anatomy.attentions:
         device = next(attention.parameters()).device
-        attention.headcount_gates = Gates(form, model.n_heads, start, sharpness).to(device)
+        attention.headcount_gates = Gates(form, model.n_heads, start, sharpness, sinks).to(device)
     gates = gates_of(model)
     try:
         model.hf.set_attn_implementation(NAME)
@@ -131,9 +156,11 @@ def drawn(gates: tuple[Gates, ...], mode: GateMode) -> AbstractContextManager[Ga
     return _having(gates, "mode", mode)
 
 
-def counted(gates: tuple[Gates, ...], distance_power: float | None = None) -> AbstractContextManager[Ledger]:
+def counted(
+    gates: tuple[Gates, ...], distance_power: float | None = None, row_cost: float = 0.0
+) -> AbstractContextManager[Ledger]:
     """Keep account of the gates in every forward pass of the block."""
-    return _having(gates, "ledger", Ledger(distance_power))
+    return _having(gates, "ledger", Ledger(distance_power, row_cost))
 
 
 @contextmanager
@@ -169,6 +196,7 @@ def gated_weights(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | 
     gates: Gates | None = getattr(module, "headcount_gates", None)
     if gates is None or gates.mode == "open":
         return weights
+    weights = gates.beside_sink(scores, weights)
     p = gates.probability(scores, weights)
     g = gates.draw(p)
     if gates.ledger is not None:
@@ -205,5 +233,10 @@ def _enter(ledger: Ledger, p: Tensor, g: Tensor, allowed: Tensor) -> None:
         queries, keys = p.shape[-2:]
         at = torch.arange(keys, device=p.device)
         each = each * ((at[keys - queries :, None] - at).clamp(min=0) + 1).to(p).pow(ledger.distance_power)
-    rows = p.shape[0] // each.shape[0]
-    ledger.expected.append((p * each).sum((0, 2, 3)) / (each.sum() * rows))
+    copies = p.shape[0] // each.shape[0]
+    cost, most = (p * each).sum((0, 2, 3)), each.sum() * copies
+    if ledger.row_cost:
+        there = allowed.any(-1)
+        opens = -torch.expm1(torch.log1p(-p.clamp(max=CERTAIN)).sum(-1)) * there  # 1 - Π_j (1 - p_ij)
+        cost, most = cost + ledger.row_cost * opens.sum((0, 2)), most + ledger.row_cost * there.sum() * copies
+    ledger.expected.append(cost / most)

@@ -17,6 +17,7 @@ from . import bundled, smollm2
 from .adapters import base_of, fit_vocabulary, has_adapter, is_adapted, is_adapter, is_peft, merge_adapter, unwrapped
 from .anatomy import find_anatomy
 from .gated_folder import SparseFacts, is_sparse, make_sparse
+from .gguf_files import parsed_once
 from .model import Model
 from .plain_weights import eager
 from .pretrained import load_pretrained, load_tokenizer
@@ -59,7 +60,7 @@ def load(
     nothing takes, of another shape than the config wants, or that are not finite, are refused by name.
     """
     if not isinstance(source, str | Path | nn.Module):
-        raise HeadcountError(f"A model is a name, a folder or a module; this is a {type(source).__name__}.")
+        raise HeadcountError(f"A model is a name, a folder or a module; got a {type(source).__name__}.")
     if isinstance(source, nn.Module):
         options = {**from_pretrained, "device": device, "dtype": dtype, "base": base}
         if given := sorted(option for option, value in options.items() if value is not None):
@@ -119,9 +120,10 @@ def _from_pretrained(
     refusal = "" if place is not None else f"{where} {neither}. Check the spelling, the connection, or give a folder"
     if place is not None and place.suffix == GGUF:
         options["gguf_file"], place = place.name, place.parent
-    hf: Any = load_pretrained(place or source, options, where, refusal)
     shared: dict[str, Any] = {key: options[key] for key in ("revision", "token", "gguf_file") if key in options}
-    found, why = load_tokenizer(place or source, {**local, **shared})
+    with parsed_once():
+        hf: Any = load_pretrained(place or source, options, where, refusal)
+        found, why = load_tokenizer(place or source, {**local, **shared})
     if found is None and place is not None and CHECKPOINT.fullmatch(place.resolve().name):
         # A trainer that was not told of the tokenizer leaves it to its user, who mostly saves it one level up.
         found, why = load_tokenizer(place.resolve().parent, local)

@@ -15,6 +15,7 @@ from ..core.provenance import Facts
 from .written_config import check_config
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "tokenizer.model", "spiece.model")
+TRIED = "One word, and two."
 SHOWN = 2  # names of weights in a message
 CONFIG_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "subfolder")
 
@@ -44,6 +45,7 @@ def load_tokenizer(source: str | Path, options: Facts) -> tuple[PreTrainedTokeni
     """The tokenizer that lies with a model, or None and why there is none: token ids work without."""
     try:
         found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **options)
+        found.decode(found(TRIED)["input_ids"])  # much is read, and stumbled over only when it is used
         return found, ""
     except MemoryError:
         raise

@@ -84,15 +84,20 @@ def _convert(gguf: Path, out: Path) -> None:
     import transformers
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    from .gguf_files import parsed_once
+
     options = {}
     if hasattr(transformers, "GgufConfig"):  # newer releases may keep the weights packed unless told otherwise
         options["quantization_config"] = transformers.GgufConfig(dequantize=True)
-    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    packed = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32, **options)
+    with parsed_once():
+        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+        packed = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32, **options)
     # Models that came from GGUF refuse to be saved, so the weights move into a plain twin.
     settings = {key: value for key, value in packed.config.to_dict().items() if key != "quantization_config"}
-    plain = AutoModelForCausalLM.from_config(type(packed.config).from_dict(settings), dtype=torch.float32)
-    plain.load_state_dict(packed.state_dict())
+    with torch.device("meta"):  # no random weights that would be overwritten at once
+        plain = AutoModelForCausalLM.from_config(type(packed.config).from_dict(settings), dtype=torch.float32)
+    plain.load_state_dict(packed.state_dict(), assign=True)
+    plain.tie_weights()
     plain.generation_config = packed.generation_config
     plain.save_pretrained(out)
     tokenizer.save_pretrained(out)

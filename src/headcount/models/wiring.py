@@ -157,7 +157,7 @@ def graph_of_config(
 ) -> Graph:
     """The same from a config alone, with which it cannot be told whether the heads of an unknown family work."""
     if readers not in READERS:
-        raise HeadcountError(f"Readers are {' or '.join(READERS)}; this is {readers!r}.")
+        raise HeadcountError(f"Readers are {' or '.join(READERS)}; got {readers!r}.")
     text = config.get_text_config()
     family = FAMILIES.get(model_type)
     pre_norm = getattr(text, "do_layer_norm_before", True)  # OPT-350m norms the whole stream after each block

@@ -42,7 +42,7 @@ def written_config(source: str | Path, options: Facts) -> Facts:
                 if not _is_count(part.get(name), most):
                     raise HeadcountError(
                         f"The config of {source} says {name} = {quoted(part[name])}, and a model has from 1 to"
-                        f" {most:,} {words}. Mend it, or fetch it again."
+                        f" {most:,} {words}. Fix it, or fetch it again."
                     )
     return raw
 

@@ -87,7 +87,7 @@ class Checkpoint:
                     parts = {name: {part: tensors[f"{name}/{part}"] for part in PARTS} for name in updates}
                     found.stages = {name: FitState(**parts[name], update=updates[name]) for name in updates}
             except (HeadcountError, OSError) as error:
-                say(f"{in_short(error)} The fit begins anew.")
+                say(f"{in_short(error)} The fit starts over.")
         return found
 
     def save(self, stage: str, state: FitState) -> None:

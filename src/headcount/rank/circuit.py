@@ -91,7 +91,7 @@ class Circuit(Shown):
         """Write what one of the `EXPORTS` of circuits makes of it."""
         chosen = EXPORTS.named(kind)
         if chosen.takes != "circuit":
-            raise HeadcountError(f"The export {kind} takes {NAMES[chosen.takes]}; this is a circuit.")
+            raise HeadcountError(f"The export {kind} takes {NAMES[chosen.takes]}; got a circuit.")
         return chosen.write(self, path, options)
 
     def strongest(self, most: int) -> "Circuit":

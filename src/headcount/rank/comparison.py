@@ -64,7 +64,7 @@ def compare_scores(
         listed = ", ".join(f"{entry.model} {entry.values.shape[0]} x {entry.values.shape[1]}" for entry in scores)
         raise HeadcountError(f"Only scores of the same heads can be compared; these are of {listed}.")
     if by not in PLAIN_ORDERS:
-        raise HeadcountError(f"Scores are compared by 'absolute' or 'signed'; this is {by!r}.")
+        raise HeadcountError(f"Scores are compared by 'absolute' or 'signed'; got {by!r}.")
     heads = scores[0].size
     ks = list(ks) or [max(round(TOP_SHARE * heads), 1)]
     if wrong := [k for k in ks if not 1 <= k <= heads]:

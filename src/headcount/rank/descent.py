@@ -1,4 +1,4 @@
-"""Going down a loss with Adam, for one number a unit and several seeds at once, in a way that can be killed: what
+"""Going down a loss with Adam, for one number per unit and several seeds at once, in a way that can be killed: what
 gating and learned rankings share."""
 
 import time

@@ -33,7 +33,7 @@ def ranks(row: Floats) -> Floats:
 
 
 def mean_of_ranks(rows: Sequence[Floats], signed: bool) -> Floats:
-    """Of scores of the same units, a row a method."""
+    """Of scores of the same units, one row per method."""
     sizes = [(ranks(np.abs(row)) + 1) / len(row) for row in rows]
     signs = [np.sign(row) if signed else np.ones_like(row) for row in rows]
     return np.asarray(np.mean([size * sign for size, sign in zip(sizes, signs, strict=True)], axis=0))

@@ -54,7 +54,7 @@ class Explanation(Tabled):
         return self.scores.order()[:k]
 
     def rows(self) -> list[Row]:
-        """A row a head, the largest part first: its score, and where it looks from the last token of the prompt."""
+        """One row per head, the largest part first: its score, and where it looks from the last token of the prompt."""
         made: list[Row] = []
         for head in self.scores.order():
             seen = self.attention.look(head, len(self.attention.tokens) - 1)

@@ -105,12 +105,12 @@ def fit_for(method: str, fit: AnyFit | None) -> AnyFit:
     """The fit asked for, which has to be of the method's kind, or the method's own."""
     own = OWN_FITS.get(method, Fit())
     if fit is not None and not isinstance(fit, type(own)):
-        raise HeadcountError(f"{method} takes a headcount.{type(own).__name__} as its fit; this is {fit!r}.")
+        raise HeadcountError(f"{method} takes a headcount.{type(own).__name__} as its fit; got {fit!r}.")
     return fit or own
 
 
 def checked_fit(fit: AnyFit | None) -> Fit:
     """The fit asked for, or the paper's."""
     if fit is not None and not isinstance(fit, Fit):
-        raise HeadcountError(f"fit must be a headcount.Fit, such as headcount.QUICK; this is {fit!r}.")
+        raise HeadcountError(f"fit must be a headcount.Fit, such as headcount.QUICK; got {fit!r}.")
     return fit or Fit()

@@ -101,7 +101,7 @@ def _three_stages(
     fitter = Fitter(model, objective, request, checkpoint)
     pull = fitter.fit.pull
     if pull <= 0:
-        raise HeadcountError(f"The pull must be above 0, as both signs of it are fitted; this is {pull}.")
+        raise HeadcountError(f"The pull must be above 0, as both signs of it are fitted; got {pull}.")
     free = fitter.run(Stage("free", 0.0), fitter.first_gates())
     pulled = [fitter.run(Stage(name, sign * pull), free[0]) for name, sign in (("keeping", 1), ("removing", -1))]
     fitter.checkpoint.path.unlink(missing_ok=True)
@@ -120,6 +120,7 @@ class ContrastGates(Saved):
     """Gates that retain one task and forget another, and what is left of both on their test splits."""
 
     FILE: ClassVar[str] = "contrast"
+    AXES: ClassVar[dict[str, tuple[str, ...]]] = {"gates": ("seed", "layer", "head")}
 
     model: str
     retain: str

@@ -1,4 +1,4 @@
-"""Learned rankings (Matryoshka attribution, Arora 2026): one score a unit, trained so that the top k do the task.
+"""Learned rankings (Matryoshka attribution, Arora 2026): one score per unit, trained so that the top k do the task.
 
 Every update draws a budget k, log-uniform from 1 to all units, so that small circuits count as much as large ones. The
 soft top k of the scores (`soft_top.py`) is kept, all else carries the fill, and the loss is how far the metric then is
@@ -7,6 +7,10 @@ that overshoot are no better than units that are missing. The other losses of `L
 
 The scores begin at minus the logarithm of a unit's rank by one-pass attribution, in the signed or the absolute order,
 whichever is nearer to the whole model: an update then moves a unit by a share of its rank, at every budget.
+
+Soft masks are trained and hard ones are meant. Where a model switches rather than slides, what half of a unit does says
+nothing of the whole one. So the order that comes out is held against the one that went in, under hard masks on the
+train prompts, and the nearer to the whole model is the ranking: learning never makes it worse there.
 """
 
 import math
@@ -87,6 +91,11 @@ def ranking(model: Model, examples: Examples, request: Request, fit: Learning, f
     chosen = order[: max(round(fit.share * len(order)), 1)]
     others, start = order[len(chosen) :], -torch.arange(1.0, len(chosen) + 1).log().to(model.device)
     theta = SoftTopK(model, examples, request, fit, chosen).run(start.expand(fit.seeds, -1), {"order": order.tolist()})
+    before = _distance(examples, order)
+    for row in theta:
+        own = torch.cat([chosen[row.cpu().argsort(descending=True, stable=True)], others])
+        if before < _distance(examples, own):
+            row.copy_(start)
     # What is not learned lies between 0 and 1, and what is learned above, so that neither loses its digits.
     found = torch.zeros(fit.seeds, examples.real.numel(), dtype=torch.float64)
     found[:, chosen] = (theta - theta.amin(1, keepdim=True)).double() + bool(len(others))

@@ -2,7 +2,7 @@
 
     score(model, examples, request) -> [example, layer, head], or [writer, reader] for edges
 
-One score an example and head; of methods that are fitted, one a seed and head. It is positive where keeping the unit
+One score per example and head; of methods that are fitted, one a seed and head. It is positive where keeping the unit
 raises the metric. Averaging, progress and saving are the same for all methods and live in `score.py`.
 """
 
@@ -154,7 +154,7 @@ class _Methods(Registry[Method]):
     def _mean(self, name: str) -> Method:
         members = [member.strip() for member in name.removeprefix(MEAN).split(",")]
         if len(members) < 2:
-            raise HeadcountError(f"A mean needs two methods or more, such as mean:eap-ig,eap; this is {name!r}.")
+            raise HeadcountError(f"A mean needs two methods or more, such as mean:eap-ig,eap; got {name!r}.")
         return _mean_of(name, [super(_Methods, self).named(member) for member in members])
 
 

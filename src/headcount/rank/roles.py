@@ -28,6 +28,9 @@ class HeadRoles(Saved, Tabled, Shown):
     """
 
     FILE: ClassVar[str] = "roles"
+    AXES: ClassVar[dict[str, tuple[str, ...]]] = {
+        **dict.fromkeys(("free", "plus", "minus"), ("seed", "layer", "head")), "losses": ("stage", "update", "seed"),
+    }  # fmt: skip
 
     model: str
     task: str
@@ -86,7 +89,7 @@ class HeadRoles(Saved, Tabled, Shown):
         return np.argsort(-self.score(role)[seed].ravel(), kind="stable")
 
     def rows(self) -> list[Row]:
-        """A row a seed and head."""
+        """One row per seed and head."""
         first = int(self.provenance.get("arguments", {}).get("seed", 0))
         maps: dict[str, Floats] = {"free": self.free, "plus": self.plus, "minus": self.minus}
         maps |= {role: self.score(role) for role in ROLES}

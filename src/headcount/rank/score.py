@@ -40,7 +40,7 @@ def asked_of(
     anything runs. The arguments are those of `score`."""
     chosen = METHODS.named(method)
     if chosen.metric and metric not in (None, chosen.metric):
-        raise HeadcountError(f"{method} knows the metric {chosen.metric} alone; this is {quoted(metric)}.")
+        raise HeadcountError(f"{method} knows the metric {chosen.metric} alone; got {quoted(metric)}.")
     metric = chosen.metric or metric or task.metric
     require_metric(metric, task.train)
     fill = fill or chosen.fill or ("counterfactual" if task.has_pairs else "zero")
@@ -56,12 +56,12 @@ def asked_of(
         if fill != "counterfactual" and not chosen.any_fill:
             known = [name for name, other in METHODS.sound().items() if other.any_fill]
             raise HeadcountError(
-                f"{method} scores edges with counterfactual fill; this is {fill}. Use one of {', '.join(known)}."
+                f"{method} scores edges with counterfactual fill; got {fill}. Use one of {', '.join(known)}."
             )
     else:
         kind = check_fill(fill, examples).kind
         if chosen.fills and kind not in chosen.fills:
-            raise HeadcountError(f"{method} takes the fill {' or '.join(chosen.fills)}; this is {quoted(fill)}.")
+            raise HeadcountError(f"{method} takes the fill {' or '.join(chosen.fills)}; got {quoted(fill)}.")
     own = fit_for(method, fit)
     if isinstance(own, Trained) and own.loss == "kl" and not task.has_pairs:
         raise HeadcountError("The loss 'kl' needs pairs of prompts, and this task has targets only. Use 'distance'.")

@@ -30,7 +30,7 @@ def ranked(values: Floats, by: ScoreOrder = "absolute", mix: float | None = None
     if mix is None or not 0 <= mix <= 1:
         raise HeadcountError(
             "The order 'best' mixes 'signed' into 'absolute' by a share from 0 to 1, which a sweep chooses on the train"
-            f" split; this is {mix}. Give mix=..., a curve's own is curve.mix."
+            f" split; got {mix}. Give mix=..., a curve's own is curve.mix."
         )
     # Such sets are nested. One unit more is the next most helpful one at every k where floor(mix · k) grows; where that
     # one is there already, as elsewhere, it is the next by size.
@@ -46,9 +46,10 @@ def ranked(values: Floats, by: ScoreOrder = "absolute", mix: float | None = None
 
 @dataclass(frozen=True, eq=False)
 class HeadScores(Saved, Tabled, Shown):
-    """One number a head: positive says that keeping the head raises the metric."""
+    """One number per head: positive says that keeping the head raises the metric."""
 
     FILE: ClassVar[str] = "scores"
+    AXES: ClassVar[dict[str, tuple[str, ...]]] = {"by_pair": ("sample", "layer", "head")}
     units: ClassVar[Units] = "heads"
 
     model: str
@@ -88,7 +89,7 @@ class HeadScores(Saved, Tabled, Shown):
         return replace(self, method=f"shuffled {self.method}", by_pair=mixed)
 
     def rows(self) -> list[Row]:
-        """A row a head."""
+        """One row per head."""
         error = self.by_pair.std(0, ddof=1) / np.sqrt(len(self.by_pair)) if len(self.by_pair) > 1 else self.values * 0
         facts = {"model": self.model, "task": self.task, "method": self.method, "metric": self.metric}
         return [
@@ -99,9 +100,10 @@ class HeadScores(Saved, Tabled, Shown):
 
 @dataclass(frozen=True, eq=False)
 class EdgeScores(Saved, Tabled, Shown):
-    """One number an edge: positive says that keeping the edge raises the metric."""
+    """One number per edge: positive says that keeping the edge raises the metric."""
 
     FILE: ClassVar[str] = "edge-scores"
+    AXES: ClassVar[dict[str, tuple[str, ...]]] = {"values": ("writer", "reader")}
     units: ClassVar[Units] = "edges"
 
     model: str
@@ -113,6 +115,13 @@ class EdgeScores(Saved, Tabled, Shown):
     values: Floats = field(repr=False)  # [writer, reader], mean over pairs; 0 where there is no edge
     signed: bool = True
     provenance: Facts = field(default_factory=dict, repr=False)
+
+    def require_sound(self) -> None:
+        graph = self.graph  # whose own shape would be built before it is known to be sane
+        shape = 1 + graph.n_layers * (graph.n_heads + 1), graph.n_layers * graph.readers_a_layer + 1
+        heads, of_keys = graph.n_heads, graph.n_kv_heads
+        if self.values.shape != shape or min(heads, of_keys, graph.n_layers) < 1 or heads % of_keys:
+            raise ValueError("its graph is not that of its scores")
 
     def beside(self) -> Facts:
         """The names of rows and columns."""
@@ -155,7 +164,7 @@ class EdgeScores(Saved, Tabled, Shown):
         return replace(self, method=f"shuffled {self.method}", values=mixed)
 
     def rows(self) -> list[Row]:
-        """A row an edge."""
+        """One row per edge."""
         writers, readers = self.graph.writers, self.graph.readers
         facts = {"model": self.model, "task": self.task, "method": self.method, "metric": self.metric}
         return [

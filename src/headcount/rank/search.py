@@ -115,7 +115,7 @@ def search(
         sizes = f"The scores are of {scores.size} heads, but {model.name} has {model.head_count}."
         raise HeadcountError(f"{sizes} Score this model first.")
     if not 0 < threshold <= 1:
-        raise HeadcountError(f"A threshold of explained effect must lie above 0 and not above 1; this is {threshold}.")
+        raise HeadcountError(f"A threshold of explained effect must lie above 0 and not above 1; got {threshold}.")
     require_known(aim, AIMS, "aim")
     require_known(positions, POSITIONS, "positions")
     require_seed(seed)

@@ -1,4 +1,4 @@
-"""Training one number a unit, of heads or edges, through masks that are soft: what learned rankings and pruning share.
+"""Training one number per unit, of heads or edges, through soft masks: what learned rankings and pruning share.
 
 Examples come in batches that stay the same, so that what no mask changes (the fill, the prefix that two prompts share)
 is run once only. An update takes one batch for all seeds; every seed has a copy of it in the same pass, under its own

@@ -57,7 +57,7 @@ class Evaluation:
             found += [
                 ("with every gate open", f"{self.open_gates_loss:.4f}"),
                 ("open edges", f"{self.open_share:.3%} of the causal edges at T = {self.length}"),
-                ("keys a query", f"{self.keys_a_query:.3f}"),
+                ("keys per query", f"{self.keys_a_query:.3f}"),
                 ("rows that attend to nothing", f"{self.empty_rows:.1%}"),
                 ("heads that never open", f"{self.dead_heads} of {self.heads}"),
             ]

@@ -6,11 +6,13 @@
     with      log λ_i = Σ_steps η · violation_i + κ · violation_i    smoothed; κ damps the swings that η alone has
 
 D is what is lost against the dense model on the same tokens: loss - dense loss, KL(dense ‖ sparse) or a mix of both,
-on average over all tokens, and on average over the tokens that lose most. A mean over ordinary text hides what the text
-rarely asks for (a name from three lines above, once a page); the tail is made of just that.
+on average over all tokens or over those of each source, and on average over the tokens that lose most. A mean over
+ordinary text hides what the text rarely asks for (a name from three lines above, once a page); the tail is made of just
+that. A mean over all sources lets one pay for another, which bounds of their own do not.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +40,7 @@ class Bound:
     log_multiplier: float
     smoothed: float = 0.0
     updates: int = 0
+    lost: float = 0.0  # when it was last seen
 
     @property
     def violation(self) -> float:
@@ -49,16 +52,20 @@ class Bound:
         return math.exp(min(max(self.log_multiplier + DAMPING * self.violation, LOWEST), HIGHEST))
 
     def update(self, lost: float) -> None:
+        self.lost = lost
         violation = min(max((lost - self.tolerance) / max(self.tolerance, LEAST_SCALE), -1.0), 1.0)
         self.smoothed = self.smoothing * self.smoothed + (1 - self.smoothing) * violation
         self.updates += 1
         self.log_multiplier = min(max(self.log_multiplier + self.speed * self.violation, LOWEST), HIGHEST)
 
 
-def bounds_of(recipe: Recipe) -> list[Bound]:
+def bounds_of(recipe: Recipe, sources: Sequence[str]) -> list[Bound]:
+    """On the mean, or on that of each source; then on the tail."""
     same = recipe.multiplier_speed, recipe.smoothing, math.log(recipe.first_multiplier)
+    names = [f"source {name}" for name in sources] if recipe.by_source else ["mean"]
+    means = [Bound(name, recipe.tolerance, *same) for name in names]
     tail = [Bound("tail", recipe.tail_tolerance, *same)] if recipe.tail else []
-    return [Bound("mean", recipe.tolerance, *same), *tail]
+    return [*means, *tail]
 
 
 class _Lost(torch.autograd.Function):
@@ -91,11 +98,11 @@ class _Lost(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class Losses:
-    """Of one batch; the first two are means over tokens, the last is one number a token, with gradients."""
+    """Of one batch; the first two are means over tokens, the last is one number per token, with gradients."""
 
     loss: Tensor
     dense: Tensor
-    lost: Tensor
+    lost: Tensor  # [sequence, token]
 
     @classmethod
     def of(cls, logits: Tensor, dense_logits: Tensor, ids: Tensor, kl: float) -> "Losses":
@@ -103,16 +110,22 @@ class Losses:
         targets = ids.roll(-1, dims=1).flatten()
         lost: Any = _Lost
         found: tuple[Tensor, ...] = lost.apply(logits.flatten(0, 1), dense_logits.flatten(0, 1), targets)
-        loss, dense, divergence = (each.view(ids.shape)[:, :-1].flatten() for each in found)
+        loss, dense, divergence = (each.view(ids.shape)[:, :-1].contiguous() for each in found)
         return cls(loss.mean(), dense.mean(), (1 - kl) * (loss - dense) + kl * divergence)
 
     def tail(self, share: float) -> Tensor:
         """The mean over the tokens that lose most."""
-        return self.lost.topk(max(round(share * self.lost.numel()), 1)).values.mean()
+        return self.lost.flatten().topk(max(round(share * self.lost.numel()), 1)).values.mean()
 
-    def bounded(self, recipe: Recipe) -> list[Tensor]:
-        """What each of `bounds_of` bounds."""
-        return [self.lost.mean(), *([self.tail(recipe.tail)] if recipe.tail else [])]
+    def bounded(self, recipe: Recipe, source: Tensor, sources: int) -> list[tuple[Tensor, float]]:
+        """What each of `bounds_of` bounds, and of which share of the batch it is the mean: of nothing for a source that
+        is not in the batch. `source`: of each sequence."""
+        tail = [(self.tail(recipe.tail), 1.0)] if recipe.tail else []
+        if not recipe.by_source:
+            return [(self.lost.mean(), 1.0), *tail]
+        by_sequence, counts = self.lost.mean(1), torch.bincount(source, minlength=sources).tolist()
+        means = [by_sequence[source == at].sum() / max(count, 1) for at, count in enumerate(counts)]
+        return [*((mean, count / len(source)) for mean, count in zip(means, counts, strict=True)), *tail]
 
 
 def regulariser(expected: list[Tensor], recipe: Recipe) -> Tensor:

@@ -16,7 +16,8 @@ from .evaluation import Evaluation
 from .trainee import Trainee
 
 Rows = list[dict[str, float]]
-DENSE_COLOUR, SPARSE_COLOUR, TAIL_COLOUR = "#2f6db3", "#e8833a", "#2a9d6f"
+DENSE_COLOUR, SPARSE_COLOUR = "#2f6db3", "#e8833a"
+BOUND = "_multiplier"  # how the columns of the bounds' multipliers end
 LOGS = ("training.csv", "training.png")
 
 
@@ -46,10 +47,11 @@ def _plot(rows: Rows) -> bytes:
     loss.set(title="Loss", ylabel="nats a token")
     for axes in keys:
         line(axes, "keys_a_query", SPARSE_COLOUR)
-        axes.set(title=f"Keys a query ({rows[-1]['open_share']:.2%} of the edges at the end)", yscale="log")
-    for name, colour in (("mean", SPARSE_COLOUR), ("tail", TAIL_COLOUR)):
-        if f"{name}_multiplier" in rows[0]:
-            line(multiplier, f"{name}_multiplier", colour, f"bound on the {name}")
+        axes.set(title=f"Keys per query ({rows[-1]['open_share']:.2%} of the edges at the end)", yscale="log")
+    bounds = [name for name in rows[0] if name.endswith(BOUND)]
+    for number, name in enumerate(bounds):
+        bound = name.removesuffix(BOUND)
+        line(multiplier, name, f"C{number}", f"bound on the {bound}" if bound in ("mean", "tail") else bound)
     multiplier.set(title="Multipliers", yscale="log")
     for axes in (*keys, multiplier):
         for which in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):

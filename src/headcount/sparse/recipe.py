@@ -34,6 +34,8 @@ class Recipe(Settings):
     """Of the gates, β; 1 in the paper."""
     start: Annotated[float, Field(ge=-1000, le=1000)] | None = None
     """Where the heads' offsets begin: the logarithm of the threshold (log-prob) or the bias (logit)."""
+    sinks: bool = False
+    """Let every head attend to nothing: one more logit in its softmax, learned, without a value, and not counted."""
 
     tolerance: NotNegative = 0.01
     """What may be lost on average, in nats a token."""
@@ -43,9 +45,14 @@ class Recipe(Settings):
     """Also bound what is lost on average over this share of the tokens, those that lose most; 0 for no such bound."""
     tail_tolerance: Positive = 0.5
     """What they may lose."""
+    by_source: bool = False
+    """Bound what every source of text loses on average, each with a multiplier of its own, so that none pays for
+    another; by default the mean over all of them."""
     regulariser: Regulariser = "log"
     """What is made small: the share of open edges, its logarithm, or the mean over heads of the logarithm of each
     head's, which shuts little used heads altogether rather than thin out the busy ones."""
+    row_cost: NotNegative = 0.0
+    """What the first open edge of a row (a head and a query) costs beyond the others, in edges. An edge costs 1."""
     distance_power: Annotated[float, Field(ge=-100, le=100)] | None = None
     """Count an edge by this power of its length; all alike by default."""
 

@@ -13,6 +13,8 @@ from ..core.files import LEAST_SPACE, fill_folder, writable_folder
 from ..core.progress import progress_bar, say
 from ..core.provenance import versions
 from ..core.registry import resolve
+from ..meters.memory import free_memory, show_bytes
+from ..meters.speed import require_end
 from ..models import NAMED, Model, gated_folder, load
 from ..models.adapters import ADAPTER, has_adapter
 from ..models.changes import leaves_no_trace
@@ -23,11 +25,14 @@ from .evaluation import Evaluation, evaluate
 from .outputs import LOGS, Rows, write_log, write_result
 from .recipe import Recipe
 from .text import read_text
-from .trainee import Trainee, make_trainee
+from .trainee import Trainee, make_trainee, start_sinks
 from .training import train
 
 CHECKPOINTS = 7
 """Room for two checkpoints at once, each the trained weights and two means of Adam's, and for the result."""
+FORWARDS, LOGITS = 4, 3
+"""What a step costs, in forward passes of its batch (the dense model's, its own and twice that back), and how many
+times the logits of a batch are held, as float32 (of both models, and their gradient)."""
 REPORT = "headcount.studies.report:write_report"
 """Pages are made in a room below, so it is looked up late."""
 
@@ -42,6 +47,7 @@ def sparsify(
     start_from: str | Path | None = None,
     merge: bool = False,
     device: str | None = None,
+    long: bool = False,
     quiet: bool = False,
 ) -> Evaluation:
     """Turn a model into its sparse twin, and write it to a folder that `headcount.load` takes.
@@ -54,6 +60,7 @@ def sparsify(
     - `recipe`: the settings; see `Recipe`.
     - `start_from`: the folder of an earlier result, whose adapter and gates training begins with.
     - `merge`: write whole weights also where adapters were trained.
+    - `long`: whether it may take more than a week.
 
     Returns what the result is worth on held-out text, gates hard; the same is in its card.
     """
@@ -74,6 +81,7 @@ def sparsify(
     if longest is not None and length > longest:
         raise HeadcountError(f"{model.name} reads {longest} tokens at most, and sequences of {length} are wanted.")
     model.require_tokenizer()
+    _require_end(model, recipe, long)
     sources = [text] if isinstance(text, str) else list(text)
     sequences = read_text(model, sources, recipe)
     weights = model.weights_hash, str(model.hf.dtype), gated_folder.weight_norms(model)
@@ -86,6 +94,8 @@ def sparsify(
     writable_folder(folder, LEAST_SPACE + CHECKPOINTS * trained)
     if earlier is not None:
         _begin_with(trainee, earlier)
+    elif recipe.sinks and trainee.gates:
+        start_sinks(trainee, sequences.batch(recipe, 0)[0].to(model.device))
     with progress_bar(recipe.steps, quiet=quiet or not accelerator.is_main_process) as bar:
         bar.describe(f"{model.name} · {'dense control' if recipe.control else 'sparse'}")
 
@@ -134,6 +144,18 @@ def _require_own(folder: Path) -> None:
         )
 
 
+def _require_end(model: Model, recipe: Recipe, long: bool) -> None:
+    """Refuse a batch that the machine cannot hold, and steps that would take longer than a week."""
+    tokens = recipe.batch * recipe.length
+    needed, free = tokens * model.vocabulary * LOGITS * 4, free_memory(model.device)
+    if free is not None and needed > free:
+        raise HeadcountError(
+            f"The logits of {recipe.batch:,} sequences of {recipe.length:,} tokens take {show_bytes(needed)}, and"
+            f" {show_bytes(free)} are free on {model.device}. Give a smaller --batch or --length."
+        )
+    require_end({model: float(FORWARDS * recipe.steps * tokens)}, long, "Give fewer --steps or a smaller --batch")
+
+
 def _precision(device: str | None) -> str:
     """bfloat16 where the device computes in it."""
     return "bf16" if device != "cpu" and torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "no"
@@ -162,6 +184,9 @@ def _require_start(folder: Path, model: Model, recipe: Recipe) -> str:
         raise HeadcountError(f"{folder} is {kind}; a run goes on from one of its own kind, with or without --control.")
     if facts.form is not None and (facts.form, facts.sharpness) != (recipe.form, recipe.sharpness):
         raise HeadcountError(f"The gates in {folder} are {facts.form}, of sharpness {facts.sharpness}; give the same.")
+    if facts.form is not None and gated_folder.has_sinks(folder) != recipe.sinks:
+        has, give = ("no sinks", "--no-sinks") if recipe.sinks else ("sinks", "--sinks")
+        raise HeadcountError(f"The heads in {folder} have {has}. Give {give} to resume from it.")
     if facts.made["recipe"]["lora"] != recipe.lora:
         raise HeadcountError(f"The adapter in {folder} has the rank {facts.made['recipe']['lora']}; give --lora so.")
     gated_folder.require_base(facts, model, folder)
@@ -179,6 +204,9 @@ def _begin_with(trainee: Trainee, folder: Path) -> None:
 
 def in_words(row: dict[str, float]) -> str:
     """How training stands."""
-    gates = f" · open {row['open_share']:.2%} · {row['keys_a_query']:.2f} keys a query" if "open_share" in row else ""
+    gates = ""
+    if "open_share" in row:
+        keys, empty = row["keys_a_query"], row["empty_rows"]
+        gates = f" · open {row['open_share']:.2%} · {keys:.2f} keys per query · {empty:.0%} of rows empty"
     multipliers = ", ".join(f"{value:.3g}" for name, value in row.items() if name.endswith("multiplier"))
     return f"loss {row['loss']:.3f} (dense {row['dense_loss']:.3f}){gates} · multiplier {multipliers}"

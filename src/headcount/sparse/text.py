@@ -1,6 +1,6 @@
 """Text as sequences of equal length: documents one after the other, closed by the end token, cut without padding."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,13 +21,16 @@ class Text:
 
     train: Tensor  # [sequence, token]
     held_out: dict[str, Tensor]
+    source: Tensor  # of each sequence to train on, as its place among those that are held out
 
-    def batch(self, recipe: Recipe, step: int) -> Tensor:
-        """Of a step, by seed and step alone, so that a run can go on anywhere; every epoch has an order of its own."""
+    def batch(self, recipe: Recipe, step: int) -> tuple[Tensor, Tensor]:
+        """Sequences of a step and their sources, by seed and step alone, so that a run can resume anywhere; every epoch
+        has an order of its own."""
         total = len(self.train)
         wanted = np.arange(step * recipe.batch, (step + 1) * recipe.batch)
         rows = [np.random.default_rng((recipe.seed, int(at) // total)).permutation(total)[at % total] for at in wanted]
-        return self.train[torch.tensor(np.array(rows))]
+        chosen = torch.tensor(np.array(rows))
+        return self.train[chosen], self.source[chosen]
 
 
 def read_text(model: Model, sources: Sequence[str], recipe: Recipe) -> Text:
@@ -35,15 +38,22 @@ def read_text(model: Model, sources: Sequence[str], recipe: Recipe) -> Text:
     sequences, one to train on and one to hold out."""
     if not sources:
         raise HeadcountError("No text was named. Give files, a folder, or the name of a dataset: --text books.txt")
-    train, held_out = [], {}
+    train, held_out = list[Tensor](), dict[str, Tensor]()
     # A dataset may be endless; files are read whole. A token is seldom more than six characters.
     enough = 6 * int(recipe.steps * recipe.batch * recipe.length / (1 - recipe.held_out)) + 12 * recipe.length
     for source in sources:
         sequences = packed(model, _documents(source, enough), recipe.length, source)
         last = min(max(round(len(sequences) * recipe.held_out), 1), len(sequences) - 1)
         train.append(sequences[:-last])
-        held_out[Path(source).stem or source] = sequences[-last:]
-    return Text(torch.cat(train), held_out)
+        held_out[_name(source, held_out)] = sequences[-last:]
+    places = [torch.full((len(sequences),), place) for place, sequences in enumerate(train)]
+    return Text(torch.cat(train), held_out, torch.cat(places))
+
+
+def _name(source: str, others: Container[str]) -> str:
+    """The last part of a path, unless another source has it already."""
+    short = Path(source).stem or source
+    return source if short in others else short
 
 
 def packed(model: Model, documents: Iterator[str], length: int, source: str) -> Tensor:

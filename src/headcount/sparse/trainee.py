@@ -9,9 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from ..core.errors import HeadcountError
+from ..core.words import GateForm
 from ..models import Model
-from ..models.gates import Gates, add_gates, drawn
+from ..models.gates import Gates, add_gates, counted, drawn
 from .recipe import Recipe
+
+FAR_BELOW = 9.0  # of a head's attention a sink that lies so far below takes a ten-thousandth
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,11 @@ def make_trainee(model: Model, recipe: Recipe) -> Trainee:
     gates open; otherwise it is a copy."""
     model.hf.eval()  # No dropout: the gates' noise is the only one.
     dense = copy.deepcopy(model.hf) if recipe.lora is None else None
-    gates = () if recipe.control else add_gates(model, recipe.form, recipe.first_offset, recipe.sharpness)
+    gates = () if recipe.control else add_gates(model, *gates_asked(recipe))
     peft: Any = None if recipe.lora is None else _with_adapters(model, recipe.lora, recipe.seed)
     for layer in gates:
         layer.gradient = recipe.gradient
-        layer.offset.requires_grad_(True)  # which adapters took away
+        layer.requires_grad_(True)  # which adapters took away
     if dense is not None:
         dense.requires_grad_(False)
 
@@ -45,6 +48,21 @@ def make_trainee(model: Model, recipe: Recipe) -> Trainee:
 
     parameters = {name: p for name, p in model.hf.named_parameters() if p.requires_grad}
     return Trainee(model, gates, peft, dense_logits, parameters)
+
+
+def gates_asked(recipe: Recipe) -> tuple[GateForm, float, float, bool]:
+    """Form, first offset, sharpness, and whether there are sinks."""
+    return recipe.form, recipe.first_offset, recipe.sharpness, recipe.sinks
+
+
+@torch.no_grad()
+def start_sinks(trainee: Trainee, ids: Tensor) -> None:
+    """Let every sink begin where it takes so little of its head's attention, on average over some text, that the model
+    is as before; Adam moves it all the same, as it looks at the direction of a gradient and not at its size."""
+    with counted(trainee.gates) as ledger, drawn(trainee.gates, "hard"):
+        trainee.model.run(ids)
+    for layer, logits in zip(trainee.gates, ledger.logits, strict=True):
+        cast(nn.Parameter, layer.sink).copy_(logits - FAR_BELOW)
 
 
 def _with_adapters(model: Model, rank: int, seed: int) -> Any:

@@ -59,12 +59,12 @@ class Training:
         try:
             data, state = unsealed(path)
         except (HeadcountError, OSError) as error:
-            say(f"{in_short(error)} Training begins anew.")
+            say(f"{in_short(error)} Training starts over.")
             return 0
         if state["key"] != key:
             raise HeadcountError(
                 f"{folder} holds a checkpoint of another run (other text, model or settings). Give the settings it was"
-                " begun with to go on, another --out, or delete the checkpoint to begin anew."
+                " begun with to go on, another --out, or delete the checkpoint to start over."
             )
         tensors = parse(data)
         self.rows[:] = json.loads(state["rows"])
@@ -85,14 +85,14 @@ def train(
     trainee: Trainee, text: Text, recipe: Recipe, folder: Path, accelerator: Accelerator, report: Report, origin: str
 ) -> list[dict[str, float]]:
     """Run the steps that are not yet done; returns the log of all. `origin` tells this text and model from others."""
-    gate_parameters = {id(layer.offset) for layer in trainee.gates}
+    gate_parameters = {id(each) for layer in trainee.gates for each in layer.parameters()}
     weights = [p for p in trainee.parameters.values() if id(p) not in gate_parameters]
     offsets = [p for p in trainee.parameters.values() if id(p) in gate_parameters]
     groups = [{"params": weights, "lr": recipe.weight_lr}, {"params": offsets, "lr": recipe.gate_lr}]
     optimizer = torch.optim.AdamW([group for group in groups if group["params"]], weight_decay=0.0, betas=(0.9, 0.99))
     speeds = [group["lr"] for group in optimizer.param_groups]
     module = accelerator.prepare(trainee.model.hf)
-    training = Training(trainee.parameters, optimizer, bounds_of(recipe), rows=[])
+    training = Training(trainee.parameters, optimizer, bounds_of(recipe, list(text.held_out)), rows=[])
     key = digest([recipe.facts(), origin], 16)
     done = training.restore(folder, key)
     if done:
@@ -121,37 +121,46 @@ def _step(
 ) -> dict[str, float]:
     # Nothing random outlives a step, so that a run that was killed need not remember where its dice were.
     torch.manual_seed((recipe.seed * 1_000_003 + step) * 64 + accelerator.process_index)
-    ids = text.batch(recipe, step)[accelerator.process_index :: accelerator.num_processes].to(accelerator.device)
+    own = slice(accelerator.process_index, None, accelerator.num_processes)
+    ids, source = (each[own].to(accelerator.device) for each in text.batch(recipe, step))
     with accelerator.autocast():
         dense_logits = trainee.dense_logits(ids)
-        with counted(trainee.gates, recipe.distance_power) as ledger, drawn(trainee.gates, "noisy"):
+        costs = recipe.distance_power, recipe.row_cost
+        with counted(trainee.gates, *costs) as ledger, drawn(trainee.gates, "noisy"):
             logits = module(input_ids=ids, use_cache=False).logits
     losses = Losses.of(logits, dense_logits, ids, recipe.kl)
-    bounded = list(zip(training.bounds, losses.bounded(recipe), strict=True))
-    total = torch.stack([bound.multiplier * (lost - bound.tolerance) for bound, lost in bounded]).sum()
+    bounded = losses.bounded(recipe, source, len(text.held_out))
+    weights = [bound.multiplier * share for bound, (_, share) in zip(training.bounds, bounded, strict=True)]
+    broken = [lost - bound.tolerance for bound, (lost, _) in zip(training.bounds, bounded, strict=True)]
+    total = torch.stack([weight * by for weight, by in zip(weights, broken, strict=True)]).sum()
     opened: dict[str, Tensor] = {}
     if trainee.gates:
         sparsity = regulariser(ledger.expected, recipe)
         # Only the ratio of the terms matters to what is found; the sum is scaled so that gradients keep their size.
-        total = (sparsity + total) / (1 + sum(bound.multiplier for bound in training.bounds))
+        total = (sparsity + total) / (1 + sum(weights))
         open_edges = torch.stack([layer.sum() for layer in ledger.open]).sum()
         keys = open_edges / sum(layer.numel() for layer in ledger.open)
         share = keys / torch.stack([there.float().mean() for there in ledger.edges]).mean()
-        opened = {"open_share": share, "keys_a_query": keys}
+        empty = torch.stack([(layer == 0).float().mean() for layer in ledger.open]).mean()
+        opened = {"open_share": share, "keys_a_query": keys, "empty_rows": empty}
     training.optimizer.zero_grad(set_to_none=True)
     accelerator.backward(total)
     gradient = torch.nn.utils.clip_grad_norm_(list(trainee.parameters.values()), GRADIENT_NORM)
     found = {"loss": losses.loss, "dense_loss": losses.dense, **opened, "gradient": gradient}
-    found |= {f"{bound.name}_lost": lost for bound, lost in bounded}
-    stacked = torch.stack([number.detach().float().cpu() for number in found.values()])
+    shares = torch.tensor([share for _, share in bounded])
+    lost = torch.stack([lost.detach().float().cpu() for lost, _ in bounded]) * shares
+    stacked = torch.cat([torch.stack([number.detach().float().cpu() for number in found.values()]), lost, shares])
     numbers: Tensor = accelerator.reduce(stacked.to(accelerator.device), reduction="mean").cpu()
     if bool(torch.isfinite(numbers).all()):
         training.optimizer.step()
-    row = {"step": step + 1.0, **dict(zip(found, numbers.tolist(), strict=True))}
-    for bound in training.bounds:
-        row[f"{bound.name}_multiplier"] = bound.multiplier
-        if math.isfinite(row[f"{bound.name}_lost"]):
-            bound.update(row[f"{bound.name}_lost"])
+    told, lost, shares = numbers.split([len(found), len(bounded), len(bounded)])
+    row = {"step": step + 1.0, **dict(zip(found, told.tolist(), strict=True))}
+    for bound, now, share in zip(training.bounds, lost.tolist(), shares.tolist(), strict=True):
+        multiplier = bound.multiplier
+        if share and math.isfinite(now):
+            bound.update(now / share)
+        row[f"{bound.name}_lost"] = bound.lost if math.isfinite(now) else now
+        row[f"{bound.name}_multiplier"] = multiplier
     return row
 
 

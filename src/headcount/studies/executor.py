@@ -45,7 +45,7 @@ def in_process(plan: Plan, bench: Bench, store: Store | None, bar: Bar, ledger: 
                 facts = {**step.description, "label": step.label, "seconds": round(time.monotonic() - begun, 3)}
                 result = store.keep(step.key, result, facts)
             found.results[step.key] = result
-        bar.advance(step.cost - paid.total)  # what a step costs is known only about before it
+        bar.drop(step.cost - paid.total)  # found in the cache, or less than forecast
     return found
 
 

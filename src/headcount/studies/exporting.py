@@ -81,7 +81,7 @@ def _circuit(result: Source | None, choice: CircuitChoice) -> Circuit:
             raise HeadcountError("Scores of edges are of all edges. Say how many make the circuit: --top.")
         return scores.circuit(choice.top, by=choice.by)
     if not isinstance(result, str | Path | Run):
-        raise HeadcountError(f"A circuit or scores of edges are wanted; this is a {type(result).__name__}.")
+        raise HeadcountError(f"A circuit or scores of edges are wanted; got a {type(result).__name__}.")
     run = result if isinstance(result, Run) else open_run(local_path(str(result)))
     found = run.circuits()
     if len(found) != 1:
@@ -100,7 +100,7 @@ def _head_scores(result: Source) -> HeadScores:
             return result.scores()
         case str() | Path() | Run():
             return scores_in(_place(result))
-    raise HeadcountError(f"Scores of heads are wanted; this is a {type(result).__name__}.")
+    raise HeadcountError(f"Scores of heads are wanted; got a {type(result).__name__}.")
 
 
 def _edge_scores(result: Source) -> EdgeScores:
@@ -109,7 +109,7 @@ def _edge_scores(result: Source) -> EdgeScores:
             return result
         case str() | Path() | Run():
             return EdgeScores.load(folder_with(_place(result), (EdgeScores.FILE,), "edges"))
-    raise HeadcountError(f"A circuit or scores of edges are wanted; this is a {type(result).__name__}.")
+    raise HeadcountError(f"A circuit or scores of edges are wanted; got a {type(result).__name__}.")
 
 
 def _place(result: str | Path | Run) -> Path:

@@ -1,34 +1,57 @@
 """A plan before it runs: its steps, which of them are cached, and what they take."""
 
+from typing_extensions import TypedDict
+
 from ..core.cache import Store
 from ..core.progress import waiting
 from ..meters.memory import show_bytes
 from ..meters.speed import tokens_a_second
-from ..view.tables import print_table
+from ..view.tables import print_table, say
 from .bench import Bench
 from .runner import plan_study
 from .study import Study
 
 
-def print_plan(study: Study, memory: int | None) -> None:
-    """A row a step. Time is that of plain forward passes, which are run for a moment to know how long they take."""
+class PlannedStep(TypedDict):
+    """One step of a plan, for scripts too."""
+
+    step: str
+    cached: bool
+    forwards: int
+    seconds: float  # of plain forward passes
+    bytes: int  # beyond the model
+
+
+def plan_facts(study: Study, memory: int | None) -> list[PlannedStep]:
+    """Time is that of plain forward passes, which are run for a moment to know how long they take."""
     bench, store = Bench(names=study.models), Store()
-    steps = plan_study(study, bench, memory).plan.steps
-    with waiting("timing a forward pass"):
+    with waiting("planning"):
+        steps = plan_study(study, bench, memory).plan.steps
         asked = {step.subject.model: step.subject.asked for step in steps if step.subject is not None}
         speed = {name: tokens_a_second(bench.model(name, asked)) for name, asked in asked.items()}
-    rows, left = [], dict[str, float]()
+    return [
+        {
+            "step": step.label,
+            "cached": store.has(step.key),
+            "forwards": step.forwards,
+            "seconds": step.cost / speed[step.subject.model] if step.subject else 0.0,
+            "bytes": step.memory,
+        }
+        for step in steps
+    ]
+
+
+def print_plan(study: Study, memory: int | None) -> None:
+    """One row per step."""
+    steps, rows = plan_facts(study, memory), list[tuple[str, ...]]()
     for step in steps:
-        cached, seconds = store.has(step.key), step.cost / speed[step.subject.model] if step.subject else 0.0
-        if not cached:
-            left[step.key] = seconds
-        words, time_left = ("cached", "") if cached else ("", show_seconds(seconds))
-        rows.append((step.label, words, f"{step.forwards:,}", time_left, show_bytes(step.memory)))
-    print_table(("step", "", "forwards", "time", "memory"), rows)
-    most = max(step.memory for step in steps)
-    done, total = len(steps) - len(left), show_seconds(sum(left.values()))
-    print(f"{len(steps)} steps, {done} of them cached; about {total} left, and at most")
-    print(f"{show_bytes(most)} beyond the model. Forwards: prompts run; a backward pass counts as one.")
+        time_left = "cached" if step["cached"] else show_seconds(step["seconds"])
+        rows.append((step["step"], f"{step['forwards']:,}", time_left, show_bytes(step["bytes"])))
+    print_table(("step", "forwards", "time", "memory"), rows)
+    left = [step["seconds"] for step in steps if not step["cached"]]
+    most = show_bytes(max(step["bytes"] for step in steps))
+    done = f"{len(steps)} steps, {len(steps) - len(left)} of them cached; about {show_seconds(sum(left))} left,"
+    say(f"{done} and at most {most} beyond the model. Forwards: prompts run; a backward pass counts as one.")
 
 
 def show_seconds(seconds: float) -> str:

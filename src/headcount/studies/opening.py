@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from ..core.errors import HeadcountError
 from ..core.provenance import Facts
+from ..core.reading import reading_result
 from ..core.words import SCORE_ORDERS, ScoreOrder
 from ..rank.circuit import Circuit
 from ..rank.roles import HeadRoles
@@ -73,14 +74,16 @@ def open(folder: str | Path) -> Run:
         summary = json.loads((place / SUMMARY).read_text(encoding="utf-8"))
         provenance = json.loads((place / PROVENANCE).read_text(encoding="utf-8"))
         listed = provenance["curve_folders"]
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, LookupError, RecursionError, TypeError) as error:
         raise HeadcountError(
             f"{place} is not the output folder of a finished study: its {SUMMARY} or {PROVENANCE} is missing or older"
             " than headcount 0.7. Run the study again; finished steps are taken from the cache."
         ) from error
-    curves = {name: Curve.load(place / CURVES / name) for name in (*listed["first"], *listed["again"])}
-    first, again = (tuple(curves[name] for name in listed[which]) for which in ("first", "again"))
-    return Run(place, read_study(place / STUDY), summary, provenance, first, again, _scores(place, provenance))
+    with reading_result(place):
+        curves = {name: Curve.load(place / CURVES / name) for name in (*listed["first"], *listed["again"])}
+        first, again = (tuple(curves[name] for name in listed[which]) for which in ("first", "again"))
+        scores = _scores(place, provenance)
+    return Run(place, read_study(place / STUDY), summary, provenance, first, again, scores)
 
 
 def _scores(place: Path, provenance: Facts) -> tuple[AnyScores, ...]:

@@ -54,9 +54,9 @@ class Panel(Settings):
     """Whether memory beyond the model decides how much runs at once."""
 
     task: str
-    """Task, or a file of your own (JSONL, CSV, Parquet; dataset:NAME); may be given again."""
+    """Task, or a file of your own (JSONL, CSV, Parquet; dataset:NAME); may be repeated."""
     models: Texts = ("smollm2",)
-    """Model to run on: a name, a folder (also of an adapter), a GGUF file or a hub id; may be given again."""
+    """Model to run on: a name, a folder (also of an adapter), a GGUF file or a hub id; may be repeated."""
     title: str = ""
     """Of the panel; the task's own by default."""
     metric: str = ""
@@ -68,7 +68,7 @@ class Panel(Settings):
     device: str = ""
     """Where models run: cpu, cuda, mps; the best one by default."""
     dtype: DtypeName = ""
-    """Precision of the weights: float32 on the CPU, elsewhere the checkpoint's own by default."""
+    """Precision of the weights; by default float32 on the CPU, elsewhere that of the checkpoint."""
     revision: str = ""
     """Of models on the hub: a branch, tag or commit."""
     bos: bool = False

@@ -34,8 +34,8 @@ def plot(
 ) -> "Figure":
     """Draw a result, or several of one kind. Returns a matplotlib figure, to be shown or saved.
 
-    - Curves: explained effect, a panel a task, with a colour for each model or method; curves by role, a row a task and
-      a column a model; masked answers, a row a model and a column a function.
+    - Curves: explained effect, one panel per task, with a colour for each model or method; curves by role, one row per
+      task and one column per model; masked answers, one row per model and one column per function.
     - Scores or roles of heads: a map of heads each, with a colour bar.
     - What `headcount.attention` gives: a pattern a head, with the tokens of the prompt.
     - What `headcount.explain` gives: a map of heads.

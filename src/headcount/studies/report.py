@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from ..core.errors import HeadcountError, in_short
 from ..core.files import write_file
 from ..core.provenance import Facts
+from ..core.reading import reading_result
 from ..core.saving import Row
 from ..core.words import CHANCE_ORDERS
 from ..models.gated_folder import is_sparse
@@ -95,9 +96,9 @@ def write_report(folder: Path) -> Path:
     """The page of a folder again, from its report.json or, of an older result, from its other files."""
     if (folder / DATA).is_file():
         return _write(folder, read_report(folder))
-    if is_sparse(folder):
-        return _write(folder, training_report(folder))
-    return _write(folder, _paged(_from_files(folder)))
+    with reading_result(folder):
+        made = training_report(folder) if is_sparse(folder) else _paged(_from_files(folder))
+    return _write(folder, made)
 
 
 def read_report(folder: Path) -> Report:

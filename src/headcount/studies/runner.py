@@ -14,7 +14,7 @@ from typing import Generic
 from ..core.cache import Result, Store
 from ..core.errors import HeadcountError
 from ..core.files import writable_folder
-from ..core.progress import progress_bar, say
+from ..core.progress import progress_bar, say, waiting
 from ..meters.speed import SOON, require_end
 from ..models import Model, load
 from ..models.changes import leaves_no_trace
@@ -127,7 +127,8 @@ def run(
     if store is not None:
         writable_folder(store.folder)
     bench, ledger = Bench(loader, read.models), Ledger()
-    planned = plan_study(read, bench, memory)
+    with waiting("planning"):
+        planned = plan_study(read, bench, memory)
     _require_end(planned.plan, bench, store, long)
     # As they are run, with what the tasks decided.
     panels = [getattr(row[0], "panel", panel) for row, panel in zip(planned.works, read.panels, strict=True)]
@@ -154,7 +155,8 @@ def run(
             # They may wait for other programs. What is there by now is written without them first.
             _write(folder, read, planned, ledger, planned.without_last(found))
         found = executor(planned.plan, bench, store, bar, ledger, found)
-    cells, summary = _write(folder, read, planned, ledger, found)
+    with waiting("drawing the figure and writing the report"):
+        cells, summary = _write(folder, read, planned, ledger, found)
     return StudyResult(read, cells, folder, summary, len(ledger.computed), len(ledger.cached))
 
 

@@ -91,9 +91,9 @@ def parse(path: Path) -> tuple[Table, StudyKind]:
         raise HeadcountError(f"The study {path} is not valid TOML: {words}.") from error
     for key in raw:
         if key not in TABLES:
-            raise HeadcountError(f"{path}: unknown key {quoted(key)} at the top.{did_you_mean(key, TABLES)}")
+            raise HeadcountError(f"{path}: unknown key {quoted(key)} at the top.{_belongs(key)}")
     if not isinstance(raw.get("title", ""), str):
-        raise HeadcountError(f"{path}: title must be a text; this is {quoted(raw['title'])}.")
+        raise HeadcountError(f"{path}: title must be a text; got {quoted(raw['title'])}.")
     panels = raw.get("panel", [])
     if not isinstance(panels, list):
         raise HeadcountError(f"{path}: a panel is written as [[panel]], with two brackets.")
@@ -114,6 +114,13 @@ def parse(path: Path) -> tuple[Table, StudyKind]:
         if name.startswith("[[") and "task" not in table:
             raise HeadcountError(f"{path}: {name} has no task.")
     return raw, kind
+
+
+def _belongs(key: str) -> str:
+    """Where a key that does not stand at the top of a file may have been meant to stand."""
+    if any(key in kind.settings.model_fields for kind in STUDIES.sound().values()):
+        return f" {key} belongs under [defaults], for all panels, or in a [[panel]]."
+    return did_you_mean(key, TABLES)
 
 
 def study_schema(kind: StudyKind) -> Table:

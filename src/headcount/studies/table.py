@@ -10,4 +10,4 @@ def print_end(result: StudyResult[S]) -> None:
         print(f"Warning: {warning}")
     done = f"Steps: {result.computed} computed, {result.cached} from the cache."
     say(f"{done} Figure: {result.folder / 'figure.png'}")
-    say(f"Report, to be opened in a browser: {result.report}")
+    say(f"Report (open it in a browser): {result.report}")

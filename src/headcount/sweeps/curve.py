@@ -49,6 +49,7 @@ class Curve(Saved, Tabled, Shown):
     """
 
     FILE: ClassVar[str] = "curve"
+    AXES: ClassVar[dict[str, tuple[str, ...]]] = {"ks": ("k",), "values": ("draw", "k", "pair")}
 
     model: str
     task: str
@@ -81,6 +82,16 @@ class Curve(Saved, Tabled, Shown):
     """Of attention edges in an order of scores, which every prompt has for itself: the first of each prompt by its
     number, [edge, 5], with layer, head, query, key and score."""
     provenance: Facts = field(default_factory=dict, repr=False)
+
+    def require_sound(self) -> None:
+        if self.metric not in self.values or list(self.ks) != sorted(set(self.ks)):
+            raise ValueError("its metric or its ks are not those of its values")
+        if len(self.groups) not in (0, self.pairs) or any(
+            own.ndim != 2 or own.shape[1] != 5 for own in self.own.values()
+        ):
+            raise ValueError("its groups or edges are not those of its prompts")
+        if self.mix is not None and not (isinstance(self.mix, float | int) and 0 <= self.mix <= 1):
+            raise ValueError("its mix is no share")
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -247,7 +258,7 @@ class Curve(Saved, Tabled, Shown):
             return np.asarray((means - m_none) / (m_all - m_none))
 
     def rows(self) -> list[Row]:
-        """A row a metric and k."""
+        """One row per metric and k."""
         facts = {name: getattr(self, name) for name in ("model", "task", "units", "method", "order", "mode", "fill")}
         return [
             {**facts, "k": k, "metric": metric, "value": float(value), "low": float(low), "high": float(high)}

@@ -134,7 +134,7 @@ def generation_filling(fill: str) -> Filling:
     parsed = Fill.parse(fill)
     if parsed.kind not in ("zero", "scale"):
         raise HeadcountError(
-            f"Heads that are masked while a model writes are filled with zero or scale(eps); this is {fill}."
+            f"Heads that are masked while a model writes are filled with zero or scale(eps); got {fill}."
         )
     return Filling(scale=parsed.scale)
 

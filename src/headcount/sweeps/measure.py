@@ -52,7 +52,7 @@ class Measured(Tabled):
         return np.asarray(self.curve.values[metric][0, self.curve.ks.index(len(self.heads))])
 
     def rows(self) -> list[Row]:
-        """A row a metric."""
+        """One row per metric."""
         facts = {"model": self.curve.model, "task": self.curve.task, "mode": self.curve.mode, "fill": self.curve.fill}
         return [
             {**facts, "metric": metric, **self.of(metric)._asdict(), "whole": self.whole(metric).value}

@@ -44,7 +44,7 @@ class UnitsNeeded:
     stays: int | None = None
     """The k from which it stays so, at all larger k that were measured."""
     each: tuple[int | None, ...] = ()
-    """Of repeats, whose median the value is: the number of every one."""
+    """Of repeats: the number of every one."""
 
     @property
     def span(self) -> tuple[int, int]:
@@ -105,7 +105,7 @@ def count_of(k: int, units: str) -> str:
 def holds(done: Floats, threshold: float, aim: Aim) -> Bools:
     """Where enough is done, or neither too little nor too much."""
     if not 0 < threshold <= 1:
-        raise HeadcountError(f"A threshold of explained effect must lie above 0 and not above 1; this is {threshold}.")
+        raise HeadcountError(f"A threshold of explained effect must lie above 0 and not above 1; got {threshold}.")
     enough = done >= threshold - ROUNDING
     return np.asarray(enough & (done <= 2 - threshold + ROUNDING) if aim == "faithful" else enough)
 

@@ -33,7 +33,7 @@ class Stability(Tabled):
         return both / (2 * self.k - both)
 
     def rows(self) -> list[Row]:
-        """A row a unit."""
+        """One row per unit."""
         return [{"unit": unit, "k": self.k, "share": share} for unit, share in self.shares.items()]
 
     def __str__(self) -> str:

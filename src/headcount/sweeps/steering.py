@@ -107,7 +107,7 @@ def steer(
     if not alphas:
         raise HeadcountError("A push needs at least one alpha above 0, and none came.")
     if wrong := [alpha for alpha in alphas if alpha <= 0]:
-        raise HeadcountError(f"A push has an alpha above 0; this is {wrong[0]}.")
+        raise HeadcountError(f"A push has an alpha above 0; got {wrong[0]}.")
     if not 1 <= heads <= model.head_count:
         raise HeadcountError(f"{model.name} has {model.head_count} heads to push; {heads} is not between 1 and that.")
     chosen = torch.zeros(model.n_layers, model.n_heads, 1)

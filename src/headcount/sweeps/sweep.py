@@ -100,7 +100,7 @@ def sweep(
     require_known(positions, POSITIONS, "positions")
     require_draws(draws)
     if not 0 <= precision < 1:
-        raise HeadcountError(f"Precision is a share of the units needed, from 0 to below 1; this is {precision}.")
+        raise HeadcountError(f"Precision is a share of the units needed, from 0 to below 1; got {precision}.")
     require_seed(seed)
     fill = fill or ("counterfactual" if task.has_pairs else "zero")
     Fill.parse(fill)

@@ -166,7 +166,7 @@ class AttentionEdges:
 
     def order(self, asked: Asked) -> Order[Sequence[Point]]:
         if asked.mode != "keep":
-            raise HeadcountError(f"Attention edges know the mode 'keep' alone; this is {asked.mode!r}.")
+            raise HeadcountError(f"Attention edges know the mode 'keep' alone; got {asked.mode!r}.")
         check_cut(asked.fill, asked.positions, "Attention edges")
         require_known(asked.method, ATTENTION_METHODS, "method for attention edges")
         if asked.order not in OWN_ORDERS:

@@ -59,7 +59,7 @@ def known_tasks() -> dict[str, tuple[str, str]]:
         **{name: (entry.kind, entry.summary) for name, entry in TASKS.sound().items()},
         **{name: ("published", about) for name, about in KNOWN_SETS.items()},
         "lm-eval:NAME": ("published", "any task of lm-evaluation-harness, or lm-eval:FILE.yaml"),
-        f"{NONSENSE}TASK": ("control", "the prompts of any of these with answers dealt out at random"),
+        f"{NONSENSE}TASK": ("control", "the prompts of any of these with randomly assigned answers"),
     }
 
 

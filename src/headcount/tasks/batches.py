@@ -48,7 +48,7 @@ class Batch:
         return torch.arange(self.length, device=self.end.device) <= self.end[:, None]
 
     def by_row(self, values: Tensor) -> Tensor:
-        """Sums of a value a spot over the spots of each row, [row]."""
+        """Sums of one value per spot over the spots of each row, [row]."""
         if len(self.rows) == len(self):
             return values
         return values.new_zeros(len(self)).index_add(0, self.rows, values)

@@ -1,6 +1,6 @@
 """A task of one's own, wherever its lines stand: JSONL, JSON, CSV, Parquet, or a set of Hugging Face `datasets`.
 
-    capitals.jsonl, capitals.csv …     a file, a line an example
+    capitals.jsonl, capitals.csv …     a file, one line per example
     dataset:path/to/folder             a folder that `save_to_disk` wrote
     dataset:owner/name                 a set on the hub; dataset:owner/name:config for one of its configs
 
@@ -47,7 +47,7 @@ def entries_of(records: Iterable[Record], first: int = 1) -> dict[int, Entry]:
     found: dict[int, Entry] = {}
     for number, record in enumerate(records, start=first):
         if not isinstance(record, Mapping):
-            raise HeadcountError(f"Record {number} must have named fields; this is a {type(record).__name__}.")
+            raise HeadcountError(f"Record {number} must have named fields; got a {type(record).__name__}.")
         found[number] = {key: _plain(value) for key, value in record.items() if key in FIELDS and _there(value)}
     return found
 

@@ -97,7 +97,7 @@ def read_lines(path: Path) -> dict[int, Entry]:
         if not isinstance(entry, dict):
             raise HeadcountError(
                 f"{path}, line {number}: a line must be a JSON object with {', '.join(PAIR)}, or with"
-                f" {', '.join(COMPLETION)}; this is a {type(entry).__name__}."
+                f" {', '.join(COMPLETION)}; got a {type(entry).__name__}."
             )
         entries[number] = entry
     return entries
@@ -113,7 +113,7 @@ def _check_fields(entry: Entry, wanted: tuple[str, ...]) -> None:
         if key not in known:
             raise HeadcountError(f"unknown field {quoted(key)}.{did_you_mean(key, known)}")
     if (split := entry.get("split")) not in (None, "train", "test"):
-        raise HeadcountError(f"'split' must be one of train, test; this is {quoted(split)}.")
+        raise HeadcountError(f"'split' must be one of train, test; got {quoted(split)}.")
 
 
 def _pair(entry: Entry, tokens: Tokens) -> Pair:
@@ -121,27 +121,27 @@ def _pair(entry: Entry, tokens: Tokens) -> Pair:
         value = entry[key]
         is_ids = isinstance(value, list) and all(type(token) is int for token in value)
         if not value or not (is_ids or isinstance(value, str)):
-            raise HeadcountError(f"{key!r} must be a text or a list of token ids; this is {quoted(value)}.")
+            raise HeadcountError(f"{key!r} must be a text or a list of token ids; got {quoted(value)}.")
     answers = {key: _listed(entry, key) for key in ("answer", "wrong")}
     if not isinstance(entry["clean"], str):
         for key, words in answers.items():
             if text := next((word for word in words if isinstance(word, str)), None):
-                raise HeadcountError(f"{key!r} must be token ids where the prompt is; this is {quoted(text)}.")
+                raise HeadcountError(f"{key!r} must be token ids where the prompt is; got {quoted(text)}.")
     return tokens.pair(Draft(entry["clean"], entry["corrupt"], answers["answer"], answers["wrong"]))
 
 
 def _listed(entry: Entry, key: str) -> list[str | int]:
     values = entry[key] if isinstance(entry[key], list) else [entry[key]]
     if not values or not all(type(word) in (str, int) and word != "" for word in values):
-        raise HeadcountError(f"{key!r} must be a text, a token id, or a list of them; this is {quoted(entry[key])}.")
+        raise HeadcountError(f"{key!r} must be a text, a token id, or a list of them; got {quoted(entry[key])}.")
     return values
 
 
 def _completion(entry: Entry, tokens: Tokens) -> Completion:
     for key in COMPLETION:
         if not isinstance(entry[key], str):
-            raise HeadcountError(f"{key!r} must be a text; this is {quoted(entry[key])}.")
+            raise HeadcountError(f"{key!r} must be a text; got {quoted(entry[key])}.")
     choices = entry.get("choices", [])
     if not isinstance(choices, list) or not all(isinstance(choice, str) and choice for choice in choices):
-        raise HeadcountError(f"'choices' must be a list of texts; this is {quoted(choices)}.")
+        raise HeadcountError(f"'choices' must be a list of texts; got {quoted(choices)}.")
     return completion(Item(entry["prompt"], entry["target"], tuple(choices)), tokens)

@@ -73,7 +73,7 @@ def _commonsense_qa(record: Record, rng: random.Random) -> Item:
     answer = _field(record, "answerKey", str)
     if answer not in labels:
         raise HeadcountError(
-            f"'answerKey' must be one of {listed(labels)}; this is {quoted(answer)}. Give a split with answers."
+            f"'answerKey' must be one of {listed(labels)}; got {quoted(answer)}. Give a split with answers."
         )
     _require_paired(labels, texts, "label", "text")
     if len(labels) > len(ascii_uppercase):
@@ -102,10 +102,10 @@ def _bigbench(record: Record, rng: random.Random) -> Item:
         choices, scores = _texts(record, "multiple_choice_targets"), _field(record, "multiple_choice_scores", list)
         _require_paired(choices, scores, "multiple_choice_targets", "multiple_choice_scores")
         if not all(type(score) in (int, float) for score in scores):
-            raise HeadcountError(f"'multiple_choice_scores' must be numbers; this is {quoted(scores)}.")
+            raise HeadcountError(f"'multiple_choice_scores' must be numbers; got {quoted(scores)}.")
         targets = [max(zip(scores, choices, strict=True), key=lambda pair: pair[0])[1]]
     if not targets:
-        raise HeadcountError("'targets' must hold at least one answer; this is empty.")
+        raise HeadcountError("'targets' must hold at least one answer; got empty.")
     return Item(_field(record, "inputs", str).strip(), f" {targets[0]}", tuple(f" {choice}" for choice in choices))
 
 
@@ -122,14 +122,14 @@ def _field(record: Record, key: str, wanted: type) -> Any:
         raise HeadcountError(f"the field {key!r} is missing. Fields here: {listed(map(str, record)) or 'none'}.")
     value = record[key]
     if not isinstance(value, wanted):
-        raise HeadcountError(f"{key!r} must be a {wanted.__name__.lower()}; this is {quoted(value)}.")
+        raise HeadcountError(f"{key!r} must be a {wanted.__name__.lower()}; got {quoted(value)}.")
     return value
 
 
 def _texts(record: Record, key: str) -> list[str]:
     found: list[str] = _field(record, key, list)
     if not all(isinstance(text, str) for text in found):
-        raise HeadcountError(f"{key!r} must be a list of texts; this is {quoted(found)}.")
+        raise HeadcountError(f"{key!r} must be a list of texts; got {quoted(found)}.")
     return found
 
 

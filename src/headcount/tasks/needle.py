@@ -1,8 +1,8 @@
 """A needle in a haystack: a code of five digits stands somewhere in a long text, and is asked for at its end.
 
 "Anna left a lamp at the farm in the morning. … The secret code of Peter is 48213. … The secret code of Peter is" is
-followed by " 48213". The haystack is plain sentences in our own words, some of which carry other numbers. Train and test
-share no names.
+followed by " 48213". The haystack is plain sentences in our own words, some of which carry other numbers. Train and
+test share no names.
 """
 
 import random

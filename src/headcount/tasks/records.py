@@ -51,7 +51,7 @@ def _read_json(path: Path) -> list[Record]:
         raise ValueError(f"{place}{json_words(error)}.") from error
     for number, record in enumerate(found, start=1):
         if not isinstance(record, dict):
-            raise ValueError(f"record {number} must be a JSON object; this is a {type(record).__name__}.")
+            raise ValueError(f"record {number} must be a JSON object; got a {type(record).__name__}.")
     return cast(list[Record], found)
 
 
@@ -80,13 +80,17 @@ def _read_parquet(path: Path) -> list[Record]:
     _library()
     from pyarrow import parquet
 
-    return list(parquet.ParquetFile(path).read().to_pylist())
+    table = parquet.ParquetFile(path).read()
+    table.validate(full=True)
+    return list(table.to_pylist())
 
 
 def _read_folder(path: Path) -> Splits:
     datasets = _library()
     try:
         saved = datasets.load_from_disk(str(path))
+        for part in saved.values() if isinstance(saved, datasets.DatasetDict) else [saved]:
+            part.data.validate(full=True)  # a damaged file has offsets that lead out of the process' memory
     except Exception as error:  # the library's errors have no common class
         raise HeadcountError(
             f"The folder {path} must be one that `save_to_disk` wrote, but it cannot be read so: {_first_line(error)}"

@@ -109,7 +109,7 @@ class Tokens:
         if isinstance(answer, int):
             return answer
         if not isinstance(prompt, str):
-            raise HeadcountError(f"A prompt of token ids takes answers of token ids; this is {quoted(answer)}.")
+            raise HeadcountError(f"A prompt of token ids takes answers of token ids; got {quoted(answer)}.")
         ids = self.after(prompt, answer)
         if ids is None or len(ids) != 1:
             count = "merges with the prompt's last token" if ids is None else f"is {len(ids)} tokens"

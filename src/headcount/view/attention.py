@@ -1,4 +1,4 @@
-"""Attention patterns: a map a head, from tokens (down) to the tokens that they look at (across)."""
+"""Attention patterns: one map per head, from tokens (down) to the tokens that they look at (across)."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -38,6 +38,10 @@ class Probe(Saved):
     """How much each head tells about each function, and how well probes do at all."""
 
     FILE: ClassVar[str] = "probe"
+    AXES: ClassVar[dict[str, tuple[str, ...]]] = {
+        "functions": ("function",), "importance": ("seed", "function", "layer", "head"),
+        "by_head": ("function", "layer", "head"), "head_accuracy": ("layer", "head"),
+    }  # fmt: skip
 
     model: str
     questions: str  # the name of the set

@@ -1,4 +1,4 @@
-"""Roles of heads: a row a task; for each model the curves by role, and beside them a map of roles and their shares."""
+"""Roles of heads: one row per task; for each model the curves by role, and a map of roles with their shares."""
 
 from collections.abc import Sequence
 from textwrap import wrap
@@ -38,7 +38,7 @@ Cell = tuple[HeadRoles | None, Sequence[Curve]]
 
 
 def plot(curves: Sequence[Curve], threshold: float | None = None, title: str = "") -> Figure:
-    """A row a task, a column a model."""
+    """One row per task, one column per model."""
     rows = grouped(curves, "title").values()
     return draw_roles([[(None, own) for own in grouped(row, "model").values()] for row in rows], title)
 

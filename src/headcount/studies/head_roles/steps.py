@@ -1,4 +1,4 @@
-"""The steps of a study of roles: gates fitted on train, then heads ablated by role on test, a curve an order."""
+"""The steps of a study of roles: gates fitted on train, then heads ablated by role on test, one curve per order."""
 
 from dataclasses import dataclass, replace
 

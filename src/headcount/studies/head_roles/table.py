@@ -8,7 +8,7 @@ from .outputs import RolesSummary
 
 
 def show(result: StudyResult[RolesSummary]) -> None:
-    """A row a task and model for the model and its heads, and what the curves do in words."""
+    """One row per task and model for the model and its heads, and what the curves do in words."""
     cells = result.summary["cells"]
     first = cells[0]
     print(f"\n{first['seeds']} fits of causal head gating each; fill {first['fill']}, base {first['base']}.")

@@ -1,6 +1,6 @@
 """Controls of a study of kept units: what the first order would "explain" where there is nothing to find.
 
-`nonsense` ranks the same prompts with answers dealt out at random and measures that order on them; `shuffled` measures
+`nonsense` ranks the same prompts with randomly assigned answers and measures that order on them; `shuffled` measures
 the scores dealt out to other units. Either is a curve over some of the k of the real one, and the share of the real
 effect (`sweeps/control.py`) with as many units as the task needs is what the summary says.
 """

@@ -44,7 +44,7 @@ Looks = dict[Curve, dict[str, Any]]
 
 
 def plot(curves: Sequence[Curve], threshold: float | None = 0.9, title: str = "", one_panel: bool = False) -> Figure:
-    """A panel a task and fill; or all in one panel, whose lines are then told apart by their tasks too."""
+    """One panel per task and fill; or all in one panel, whose lines are then told apart by their tasks too."""
     panels = [panel for own in grouped(curves, "fill").values() for panel in grouped(own, "title").items()]
     if one_panel:
         together = "; ".join(dict.fromkeys(curve.title for curve in curves))
@@ -63,7 +63,7 @@ def draw(
 ) -> Figure:
     """Panels of curves, each with its own title, and one threshold for all or one for each; where fills differ, each
     begins a row. Several models or methods are drawn in the first of their orders and by chance; tables have the other
-    orders. With repeats, lines are those of the first, and numbers speak of all."""
+    orders. Repeats are drawn as one, pooled."""
     panels = [(name, _shown(curves)) for name, curves in panels]
     given = threshold if isinstance(threshold, Sequence) else [threshold] * len(panels)
     thresholds = {curves[0]: own for (_, curves), own in zip(panels, given, strict=True)}
@@ -132,11 +132,11 @@ def _draw_panel(
 ) -> None:
     total = max(curve.total for curve in curves)
     for curve in curves:
-        look = looks[curve]
-        value, low, high = curve.band()
+        look, line = looks[curve], repeats[curve].pooled
+        value, low, high = line.band()
         faint = by_chance(curve) and look["color"] != CHANCE_COLOUR  # one chance line of several
-        ax.fill_between(curve.ks, low, high, color=look["color"], alpha=0.07 if faint else 0.18, linewidth=0)
-        ax.plot(curve.ks, value, **look, linewidth=1.0 if faint else 1.6)
+        ax.fill_between(line.ks, low, high, color=look["color"], alpha=0.07 if faint else 0.18, linewidth=0)
+        ax.plot(line.ks, value, **look, linewidth=1.0 if faint else 1.6)
     ax.set_title(within(name, PANEL_WIDTH), loc="left")
     verb = "kept" if curves[0].mode == "keep" else "masked"
     ax.set_xlabel(f"Number of {in_words(curves[0].units)} {verb}")
@@ -152,23 +152,24 @@ def _draw_panel(
     for level in (0, 0.5, 1):
         ax.axhline(level, color="#dddddd", linewidth=0.6, zorder=0)
     ax.spines["left"].set_bounds(0, 1)
-    _mark_leaving(ax, curves, looks)
+    _mark_leaving(ax, curves, looks, repeats)
     if threshold:
         _draw_threshold(ax, curves, looks, threshold, total, repeats)
 
 
-def _mark_leaving(ax: Axes, curves: Sequence[Curve], looks: Looks) -> None:
+def _mark_leaving(ax: Axes, curves: Sequence[Curve], looks: Looks, repeats: Mapping[Curve, Repeats]) -> None:
     """An arrow at the edge of the panel where a line is farthest beyond it, and how far that is."""
     for curve in curves:
-        value, colour = curve.band().value, looks[curve]["color"]
+        line, colour = repeats[curve].pooled, looks[curve]["color"]
+        value = line.band().value
         for place, edge, arrow, side in (
             (int(value.argmax()), TOP, "▲", "top"),
             (int(value.argmin()), BOTTOM, "▼", "bottom"),
         ):
             if (value[place] > TOP) if side == "top" else (value[place] < BOTTOM):
-                words, along = f"{arrow} {value[place]:.2g}", _along(ax, curve.ks[place], curve.total)
+                words, along = f"{arrow} {value[place]:.2g}", _along(ax, line.ks[place], line.total)
                 look: Any = {"fontsize": 6.5, "color": colour, **ON_WHITE, "va": side}
-                ax.text(curve.ks[place], edge, words, ha=_leaning(along), **look)
+                ax.text(line.ks[place], edge, words, ha=_leaning(along), **look)
 
 
 def _along(ax: Axes, k: int, total: int) -> float:
@@ -190,8 +191,8 @@ def _draw_threshold(
     repeats: Mapping[Curve, Repeats],
 ) -> None:
     """The dashed line, with the number of units at which each curve is faithful (a dot), or between two models the
-    ratio in words. Where the threshold was reached before, on the way beyond, a ring. Of repeats, the median on the
-    dashed line, and their range."""
+    ratio in words. Where the threshold was reached before, on the way beyond, a ring. Of repeats, also the range on the
+    dashed line."""
     level = threshold if curves[0].mode == "keep" else 1 - threshold
     ax.axhline(level, color="black", linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
     ratio = ratio_of_models(curves, threshold, repeats)
@@ -206,14 +207,15 @@ def _draw_threshold(
     heights = cycle((1.17, 1.3, 1.43))
     for needed, span, curve in sorted(crossings, key=lambda crossing: crossing[0]):
         colour, several = looks[curve]["color"], len(repeats[curve].curves) > 1
-        value = dict(zip(curve.ks, curve.band().value.tolist(), strict=True))
-        height = level if several else value[needed]
+        line = repeats[curve].pooled
+        value = dict(zip(line.ks, line.band().value.tolist(), strict=True))
+        height = value[needed]
         dot: Any = {"marker": "o", "markersize": 4, "color": colour, "zorder": 5, "clip_on": False}
         ax.plot([needed], [height], **dot)
         if several:
             ax.plot(span, [level, level], color=colour, linewidth=2.5, alpha=0.5, zorder=4)
-        reached = curve.first_k(threshold, "reached")
-        if reached is not None and reached != curve.first_k(threshold) and value[reached] < TOP:
+        reached = line.first_k(threshold, "reached")
+        if reached is not None and reached != needed and value[reached] < TOP:
             ax.plot([reached], [value[reached]], **dot, fillstyle="none")
         if not ratio:
             above = next(heights)
@@ -294,15 +296,15 @@ def _caption(curves: Sequence[Curve], thresholds: Sequence[Threshold], repeats: 
     if methods:
         scored_on = "prompt by prompt" if curves[0].units == "attention-edges" else "on other prompts"
         parts.append(f"scored by {', '.join(methods)} {scored_on}")
-    pairs, draws = (different(getattr(curve, name) for curve in curves) for name in ("pairs", "draws"))
+    pairs, draws = (different(getattr(repeats[c].pooled, name) for c in curves) for name in ("pairs", "draws"))
     chance = any(curve.draws > 1 for curve in curves)
     by_draws = f" and, by chance, over {draws.removeprefix('1–')} draws" if chance else ""
-    parts.append(f"{pairs} test prompts a panel, bands 90 % intervals over them{by_draws}")
+    parts.append(f"{pairs} test prompts per panel, bands 90 % intervals over them{by_draws}")
     if drawn := dict.fromkeys(f"{1 - threshold:.2g}" for threshold in thresholds if threshold):
         within = " or ".join(drawn) + (", panel by panel," if len(drawn) > 1 else "")
         parts.append(f"dots: within {within} of the whole model's effect, on the mean; rings: reached before")
     if (most := max(len(repeats[curve].curves) for curve in curves)) > 1:
-        parts.append(f"of {most} repeats the median and the range, lines of the first")
+        parts.append(f"{most} repeats, pooled; bars: their range")
     if curves[0].mode == "keep":
         parts += [f"{fill} fill asks {Fill.parse(fill).asks}" for fill in grouped(curves, "fill")]
     return "; ".join(parts)

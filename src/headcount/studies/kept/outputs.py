@@ -37,7 +37,7 @@ class ClosenessEntry(TypedDict):
 class StabilityEntry(TypedDict):
     """How steady the first heads are over repeats."""
 
-    k: int  # the median of what the repeats need
+    k: int  # what is needed
     jaccard: float  # mean overlap of two repeats
     by_chance: float
     shares: dict[str, float]  # head -> share of the repeats that have it
@@ -61,7 +61,6 @@ class KeptEntry(TypedDict):
     needed_high: int | None
     interval: float  # its level
     repeats: int
-    needed_median: int | None
     needed_range: list[int]  # the smallest and the largest of the repeats
     stays: int | None  # from which it stays faithful
     reached: int | None  # at least the threshold, however far beyond
@@ -78,7 +77,7 @@ class KeptEntry(TypedDict):
     metric_none: float | None
     accuracy_all: float | None
     accuracy_none: float | None
-    test_pairs: int
+    test_pairs: int  # of all repeats
     draws: int
     areas: dict[str, float | None]  # MIB's, of edges
     title: str  # of its panel, as the figure has it
@@ -221,11 +220,10 @@ def _write_circuit(place: Path, scores: EdgeScores, curves: Sequence[Curve], thr
 
 
 def _entry(curve: Curve, repeats: Repeats, threshold: float, title: str, chance: Curve | None) -> Facts:
-    """Of the first of the repeats, but for what speaks of all of them."""
-    needed, reached = (curve.units_needed(threshold, aim=aim) for aim in AIMS)
-    of_all = repeats.units_needed(threshold)
-    confirmed = curve.confirmed(threshold)
-    metric, accuracy = curve.band(curve.metric).value, curve.band("accuracy").value
+    """Of all repeats together, but for the names and the order of the units, which are those of the first."""
+    needed, reached = (repeats.units_needed(threshold, aim=aim) for aim in AIMS)
+    pooled, confirmed = repeats.pooled, repeats.by_prompt.confirmed(threshold)
+    metric, accuracy = pooled.band(curve.metric).value, pooled.band("accuracy").value
     whole, none = (-1, 0) if curve.mode == "keep" else (0, -1)
     named = needed.value is not None and curve.units == "heads"
     return {
@@ -233,34 +231,33 @@ def _entry(curve: Curve, repeats: Repeats, threshold: float, title: str, chance:
         "threshold": threshold,
         **facts_of(curve, "units", "total"),
         "needed": needed.value,
-        "needed_low": of_all.low,
-        "needed_high": of_all.high,
+        "needed_low": needed.low,
+        "needed_high": needed.high,
         "interval": needed.level,
         "repeats": len(repeats.curves),
-        "needed_median": of_all.value,
-        "needed_range": list(of_all.span),
+        "needed_range": list(needed.span),
         "stays": needed.stays,
         "reached": reached.value,
         "reached_low": reached.low,
         "reached_high": reached.high,
-        "closeness": None if needed.value is None else _closeness(curve.closeness(needed.value)),
+        "closeness": None if needed.value is None else _closeness(pooled.closeness(needed.value)),
         "confirmed_units": confirmed.k if confirmed else None,
         "confirmed": rounded(confirmed.value) if confirmed else None,
         "confirmed_low": rounded(confirmed.low) if confirmed else None,
         "confirmed_high": rounded(confirmed.high) if confirmed else None,
-        "warning": curve.warning(),
+        "warning": pooled.warning(),
         "metric": curve.metric,
         "metric_all": rounded(metric[whole]),
         "metric_none": rounded(metric[none]),
         "accuracy_all": rounded(accuracy[whole]),
         "accuracy_none": rounded(accuracy[none]),
-        "test_pairs": curve.pairs,
+        "test_pairs": pooled.pairs,
         "draws": curve.draws,
-        "areas": {kind: rounded(area.value) for kind in ("CPR", "CMD") if (area := curve.area(kind)) is not None},
+        "areas": {kind: rounded(area.value) for kind in ("CPR", "CMD") if (area := pooled.area(kind)) is not None},
         "stability": _stability(repeats, threshold) if curve.units == "heads" else None,
         "which": list(curve.ranking[: needed.value]) if named else [],
         "title": title,
-        "words": answer(title, curve, of_all, chance) if curve.order in SCORE_ORDERS else "",
+        "words": answer(title, curve, needed, chance) if curve.order in SCORE_ORDERS else "",
     }
 
 

@@ -40,10 +40,10 @@ def page(found: Found) -> Report:
 def _needed(entry: Facts, panel: PanelData) -> str:
     share, units, total = f"{entry['threshold']:.0%}".replace("%", " %"), in_words(entry["units"]), entry["total"]
     effect = f"{share} of {panel.title}"
-    if entry["needed_median"] is None:
+    if entry["needed"] is None:
         return f"{entry['model']} does not come to {effect} with any of its first {total:,} {units}."
     low, high = (total if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
-    needed = f"{entry['needed_median']:,}"
+    needed = f"{entry['needed']:,}"
     if entry["mode"] == "mask":
         return f"{entry['model']} loses {effect} with {needed} of {total:,} {units} masked, {low:,} to {high:,}."
     return f"{entry['model']} needs {needed} of {total:,} {units} for {effect}, {low:,} to {high:,}."

@@ -39,7 +39,7 @@ class Kept(Panel):
     units: Units
     """What is kept."""
     orders: Orders = ("best", "chance")
-    """Orders in which units are kept; may be given again. `best` is the mix of `absolute` and `signed` that needs the
+    """Orders in which units are kept; may be repeated. `best` is the mix of `absolute` and `signed` that needs the
     fewest units on the train split. Scores without a sign have the order `absolute` alone."""
     threshold: Annotated[float, Field(gt=0, le=1)] = 0.9
     """Explained effect that counts as enough."""
@@ -55,7 +55,7 @@ class Kept(Panel):
     """How often everything is done, each time with another seed: prompts, names, ranking and sweep."""
     fill: str | Texts = ""
     """What removed units carry: counterfactual, mean, mean-global, zero; of heads also resample and scale(0.1). By
-    default the counterfactual where a task has pairs, else zero. May be given again, for a row of panels each."""
+    default the counterfactual where a task has pairs, else zero. May be repeated, for a row of panels each."""
 
     @property
     def fills(self) -> tuple[str, ...]:
@@ -95,9 +95,9 @@ class ScoredKept(Kept):
 
     ONCE: ClassVar[tuple[str, ...]] = (*Kept.ONCE, "method")
     method: str | Texts = ""
-    """Scoring method, see 'headcount methods'; learned by default. `one-pass` is the integrated gradient between the
-    two prompts where there is one for these units and this fill, and the gradient elsewhere. May be given again, for a
-    line each in the same panel."""
+    """Scoring method, see 'headcount methods'; of edges learned by default, of heads one-pass. `one-pass` is the
+    integrated gradient between the two prompts where there is one for these units and this fill, and the gradient
+    elsewhere. May be repeated, for a line each in the same panel."""
     mode: Mode = "keep"
     """Whether the first units are kept or masked."""
     steps: Few = 5
@@ -111,7 +111,7 @@ class ScoredKept(Kept):
     """Of the units, the first by one-pass attribution, that a learned ranking trains; the others follow."""
     controls: Listed[Control] = ()
     """What the first order explains where there is nothing to find: `nonsense`, the same prompts with answers dealt out
-    at random, ranked anew; `shuffled`, the same scores on other units. May be given again."""
+    at random, ranked anew; `shuffled`, the same scores on other units. May be repeated."""
 
     @property
     def fit(self) -> AnyFit | None:
@@ -168,14 +168,18 @@ class ScoredKept(Kept):
 
 class HeadsKept(ScoredKept):
     units: Literal["heads"] = "heads"
+    orders: Orders = ("signed", "chance")
+    """Orders in which heads are kept; may be repeated. `signed`: the most helpful first; `absolute`: the largest
+    effect first; `best`: the mix of the two that needs the fewest heads on the train split. Scores without a sign have
+    the order `absolute` alone."""
     positions: Positions = "all"
     """Where heads are removed."""
     search: bool = False
     """Also search for the fewest heads that do, on the train split, to say how far from them the ranking is."""
 
     def default_method(self) -> str:
-        cannot = self.mode == "mask" or "resample" in self.fills
-        return self.one_pass() if cannot else "learned"
+        """One pass ranks heads about as well as learning, for a fraction of the cost, which repeats need."""
+        return self.one_pass()
 
     def one_pass(self) -> str:
         """It depends on the fill, and is decided with it where the task decides that."""
@@ -205,7 +209,7 @@ class AttentionEdgesKept(Kept):
 
     units: Literal["attention-edges"] = "attention-edges"
     orders: Listed[PlainOrder | Literal["chance"]] = ("absolute", "signed", "chance")
-    """Orders in which attention edges are kept, prompt by prompt; may be given again."""
+    """Orders in which attention edges are kept, prompt by prompt; may be repeated."""
     method: AttentionMethod = "attribution"
     """How they are scored, prompt by prompt; learned scores begin in the order of attribution."""
     updates: Annotated[int, Field(ge=0, le=10**6)] = 0

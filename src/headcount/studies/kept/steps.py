@@ -35,6 +35,8 @@ SCORED = ("fill", "steps", "seed", "positions", "readers")
 SWEPT = ("units", "points", "threshold", "precision", "draws", "seed", "fill", "positions", "readers", "prune")
 SEARCHED = ("threshold", "fill", "positions", "seed")
 """Settings of a panel, where it has them, that scores, sweeps and searches are told."""
+CHANCE_SHARE = 2
+"""How many times fewer points orders by chance have."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +127,11 @@ def plan_once(
         scoring = subject.step(words, score_step, settings, runs, mean_length(task.train), **rest)
 
     def swept(order: str) -> Step[Curve]:
-        runs = points_to_measure(units, ks, panel.points, order, panel.draws, mode) * len(task.test)
+        # Means over draws by chance are smooth, and few points do.
+        points = max(panel.points // CHANCE_SHARE, 4) if order not in SCORE_ORDERS else panel.points
+        runs = points_to_measure(units, ks, points, order, panel.draws, mode) * len(task.test)
         runs += mix_runs(task) if order == "best" else 0
-        settings, each = told(SWEPT, ks=ks, **{mode: order}), mean_length(task.test)
+        settings, each = told(SWEPT, ks=ks, **{mode: order, "points": points}), mean_length(task.test)
         if isinstance(panel, AttentionEdgesKept) and panel.method == "learned" and order != "chance":
             fit = Learning(updates=panel.updates) if panel.updates else Learning()
             settings |= {"method": panel.method, "fit": fit.facts()}

@@ -11,7 +11,7 @@ from .outputs import KeptEntry, KeptSummary
 
 
 def show(result: StudyResult[KeptSummary]) -> None:
-    """One table: a row a curve, with what is the same in all rows said above it."""
+    """One table: one row per curve, with what is the same in all rows said above it."""
     entries = result.summary["curves"]
     models = dict.fromkeys(f"{entry['model']} ({entry['total']} {in_words(entry['units'])})" for entry in entries)
     methods = dict.fromkeys(entry["method"] for entry in entries if entry["order"] != "chance")
@@ -97,9 +97,7 @@ def _question(entry: KeptEntry, repeats: int, one_threshold: bool) -> str:
         share, rest = "the threshold", "1 - threshold"
     verb, end = ("masked", 0) if masked else ("kept", 1)
     enough = f"at most {rest}" if masked else f"at least {share}"
-    over = (
-        "test prompts" if repeats == 1 else f"prompts, names and rankings ({repeats} repeats: needed is their median)"
-    )
+    over = "test prompts" if repeats == 1 else f"prompts, names and rankings ({repeats} repeats, pooled)"
     return (
         f"{in_words(entry['units']).capitalize()} to be {verb} until explained effect is within {rest} of"
         f" {end} (needed), or {enough} (reached); {entry['interval']:.0%} intervals over {over}:"
@@ -109,7 +107,7 @@ def _question(entry: KeptEntry, repeats: int, one_threshold: bool) -> str:
 def _numbers(entry: KeptEntry, with_range: bool) -> tuple[str, ...]:
     """The row of a curve, but for its names."""
     low, high = (entry["total"] if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
-    found = ("never", "") if entry["needed_median"] is None else (str(entry["needed_median"]), f"{low} to {high}")
+    found = ("never", "") if entry["needed"] is None else (str(entry["needed"]), f"{low} to {high}")
     span = (" to ".join(map(str, dict.fromkeys(entry["needed_range"]))),) * with_range
     reached, stays = ("never" if k is None else str(k) for k in (entry["reached"], entry["stays"]))
     return *found, *span, reached, stays, number(entry["accuracy_all"], ".2f")

@@ -10,7 +10,7 @@ NAMED = 10
 
 
 def answer(title: str, curve: Curve, needed: UnitsNeeded, chance: Curve | None) -> str:
-    """One line a curve, with the units of its own order; `needed` may speak of several repeats."""
+    """One line per curve, with the units of its own order; `needed` may speak of several repeats."""
     share, units, keeps = _percent(needed.threshold), in_words(curve.units), curve.mode == "keep"
     if needed.value is None:
         return f"{title}: no number of {units} of {curve.model} is enough."

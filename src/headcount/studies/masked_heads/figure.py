@@ -30,7 +30,7 @@ TEST_COLOUR, VALIDATION_COLOUR, CONTROL_COLOUR = "#1f5fbf", "#8fb3e3", "#8a8a8a"
 
 
 def plot(curves: Sequence[Curve], threshold: float | None = None, title: str = "") -> Figure:
-    """A row a model, a column a function."""
+    """One row per model, one column per function."""
     rows = grouped(curves, "model").values()
     return draw_masked([list(grouped(row, "title").values()) for row in rows], title)
 
@@ -152,7 +152,7 @@ def draw_functions(maps: Floats, functions: Sequence[str], overlap: Floats, k: i
 
 @styled
 def draw_steering(found: Sequence[Steering], title: str = "") -> Figure:
-    """A panel a function."""
+    """One panel per function."""
     figure = Figure(figsize=(max(2.4 * len(found) + 0.4, 5.0), 3.5), layout="constrained")
     axes = figure.subplots(1, len(found), squeeze=False, sharey=True)[0]
     for ax, entry in zip(axes, found, strict=True):

@@ -242,7 +242,7 @@ def _head_rows(probe: Probe) -> Iterator[Row]:
 
 
 def _masked_rows(cell: MaskedCell) -> Iterator[Row]:
-    """Which heads were masked, a row a kind of mask, draw and k."""
+    """Which heads were masked, one row per kind of mask, draw and k."""
     facts, heads = facts_of(cell, "model", "function"), cell.scores.values.shape[1]
     for order, masked in cell.masked.items():
         for draw, by_k in enumerate(masked.heads):

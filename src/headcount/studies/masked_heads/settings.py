@@ -29,7 +29,7 @@ class MaskedHeads(Panel):
     FILES: ClassVar[tuple[str, ...]] = ("questions", "comet", "comet_model")
 
     task: str
-    """Function of the questions, such as retrieval; may be given again."""
+    """Function of the questions, such as retrieval; may be repeated."""
     metric: Literal["accepted", "exact", "unaffected"] = "accepted"
     """Which accuracy the figure shows."""
     n: Annotated[int, Field(ge=2, le=10**9)] = 165

@@ -97,7 +97,7 @@ def _read_records(path: Path) -> list[dict[str, Any]]:
     if isinstance(found, dict) and "generated" in found:
         found = [found]
     if not isinstance(found, list):
-        raise HeadcountError(f"{path} must hold {LAYOUT}; this is {quoted(found)}. Is it the right file?")
+        raise HeadcountError(f"{path} must hold {LAYOUT}; got {quoted(found)}. Is it the right file?")
     records = [entry[0] if isinstance(entry, list) and len(entry) == 1 else entry for entry in found]
     for number, record in enumerate(records, start=1):
         if not isinstance(record, dict):

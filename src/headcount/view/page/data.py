@@ -35,7 +35,7 @@ class Band:
 @dataclass(frozen=True)
 class NeededData:
     """Units needed to be faithful, a number for each of the thresholds 0.01, 0.02, …, 1; none where never. With repeats
-    the median of them, and their interval."""
+    that of all together, and its interval."""
 
     value: list[int | None]
     low: list[int | None]

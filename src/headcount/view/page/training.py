@@ -62,7 +62,7 @@ def _sentence(base: str, found: Evaluation) -> str:
     name, cost = Path(base).name, f"at {found.relative_loss:+.2%} of the dense model's loss"
     if found.keys_a_query is None:
         return f"{name} trained without gates is {cost.removeprefix('at ')}."
-    keys = f"{found.open_share:.2%} of the edges, {found.keys_a_query:.2f} keys a query"
+    keys = f"{found.open_share:.2%} of the edges, {found.keys_a_query:.2f} keys per query"
     return f"{name} with sparse attention opens {keys}, {cost}."
 
 

@@ -253,5 +253,5 @@ async def _read(request: Request, shape: type[Asking]) -> Any:
     except (ValueError, RecursionError) as error:
         raise HeadcountError(f"The request must be JSON: {in_short(error, 120)}.") from error
     if not isinstance(given, dict):
-        raise HeadcountError(f"The request must be a JSON object; this is a {type(given).__name__}.")
+        raise HeadcountError(f"The request must be a JSON object; got a {type(given).__name__}.")
     return shape(**given)

@@ -49,7 +49,7 @@ class Look(TypedDict):
 
 
 class Overview(TypedDict):
-    """A number a head, [layer][head], to colour the board by."""
+    """One number per head, [layer][head], to colour the board by."""
 
     toward: str  # what is written toward
     writes: list[list[float]] | None

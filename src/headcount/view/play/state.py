@@ -89,9 +89,7 @@ class Asked:
 
     def _check_fill(self) -> None:
         if self.fill.kind not in FILLS:
-            raise HeadcountError(
-                f"The switchboard knows the fills {', '.join(FILLS)}(eps); this is {str(self.fill)!r}."
-            )
+            raise HeadcountError(f"The switchboard knows the fills {', '.join(FILLS)}(eps); got {str(self.fill)!r}.")
         if self.fill.kind == "counterfactual" and len(self.other) != len(self.ids):
             came = f"it has {len(self.other)} tokens" if self.other else "there is none"
             raise HeadcountError(

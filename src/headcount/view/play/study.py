@@ -30,7 +30,7 @@ def save_study(model: Model, source: str, states: Sequence[State], name: str, fo
     """`states`: the one that is shown first; the others lend their prompts. A folder that is there is not touched."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}", name):
         raise HeadcountError(
-            f"The name of a study is made of letters, digits, - and _, and has 60 at most; this is {name[:60]!r}."
+            f"The name of a study is made of letters, digits, - and _, and has 60 at most; got {name[:60]!r}."
         )
     asked = [Asked.of(model, state) for state in states]
     lines = _lines(states, asked)

@@ -84,6 +84,13 @@ STUDIES = [
     },
 ]
 COMMANDS = [
+    ["tasks", "check", "own.jsonl", "--model", "m", "--lines", "3", "--fix-space"],
+    ["score", "m", "ioi", "--out", "s", "-n", "4", "--method", "attribution", "--fill", "mean", "--seed", "1"],
+    ["report", "scores"],
+    ["view", "scores", "--write"],
+    ["check", "nowhere", "--dtype", "float32", "--device", "cpu"],
+    ["pull", "tiny"],
+    ["sparsify", "nowhere", "--text", "own.jsonl", "--out", "o", "--steps", "3", "--batch", "2", "--length", "16"],
     ["forecast", "gpt2", "--length", "20", "--memory", "8GB", "--readers", "kv-heads", "--dtype", "float32"],
     ["tasks", "show", "ioi", "--model", "m", "-n", "1", "--seed", "0", "--split", "words"],
     ["questions", "retrieval", "-n", "1", "--seed", "3"],
@@ -128,3 +135,24 @@ COMMANDS = [
         "0.5,0.1",
     ],
 ]
+RUNS = [
+    {"defaults": {"n": 8, "points": 3, "draws": 1}, "panel": [
+        {"task": "ioi", "models": ["m"], "orders": ["absolute", "chance"], "ks": [1, 2], "method": "attribution",
+         "threshold": 0.5, "fill": "counterfactual"}]},
+    {"panel": [
+        {"task": "ioi", "models": ["m"], "n": 8, "updates": 2, "batch": 2, "points": 2, "orders": ["absolute"]}]},
+    {"kind": "edges-kept", "panel": [
+        {"task": "ioi", "models": ["m"], "n": 8, "method": "eap", "points": 3, "draws": 1, "ks": [3]}]},
+    {"kind": "attention-edges-kept", "panel": [
+        {"task": "ioi", "models": ["m"], "n": 4, "draws": 1, "points": 3, "method": "one-pass"}]},
+    {"kind": "head-roles", "panel": [
+        {"task": "own.jsonl", "models": ["m"], "n": 8, "seeds": 1, "updates": 2, "batch": 2, "ks": [1, 3]}]},
+]  # fmt: skip
+"""Each takes about a second."""
+LM_EVAL = {
+    "task": "own", "dataset_path": "json",
+    "dataset_kwargs": {"data_files": {"train": "train.json", "test": "test.json"}},
+    "training_split": "train", "test_split": "test", "output_type": "multiple_choice",
+    "doc_to_text": "What colour is {{thing}}?", "doc_to_choice": "colours", "doc_to_target": "answer",
+    "metric_list": [{"metric": "acc"}], "num_fewshot": 1, "metadata": {"version": 1},
+}  # fmt: skip

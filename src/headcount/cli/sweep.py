@@ -1,0 +1,141 @@
+"""Commands that end in saved numbers: score the units of a model, and sweep over saved scores."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from ..core.errors import require_known
+from ..core.files import writable_folder, write_file
+from ..core.progress import hush
+from ..core.progress import say as note
+from ..core.saving import csv_text
+from ..core.words import MODES, SplitBy
+from ..rank.fit import QUICK
+from ..tasks import task as make_task
+from ..view.tables import say
+from .app import (
+    AllowCode,
+    CountOption,
+    DeviceOption,
+    DtypeOption,
+    JsonOption,
+    ModelArgument,
+    QuietOption,
+    RevisionOption,
+    SplitOption,
+    app,
+    load_model,
+    print_json,
+    trust,
+    wake,
+)
+
+if TYPE_CHECKING:
+    from ..sweeps.orders import Scores
+
+ORDER_HELP = "absolute: largest effect first. signed: most helpful first. best: the better mix of both."
+OTHER_PROMPTS = (
+    "these are not the prompts of the scores (another n, seed or split), so that some of them may have been scored."
+)
+
+
+@app.command()
+def score(
+    model: ModelArgument,
+    task: Annotated[str, typer.Argument(help="A task, or a file of your own.")],
+    out: Annotated[Path, typer.Option(help="Folder for the scores.")],
+    method: Annotated[str, typer.Option(help="Scoring method; see 'headcount methods'.")] = "attribution",
+    fill: Annotated[str | None, typer.Option(help="What a removed unit carries; the task decides by default.")] = None,
+    n: CountOption = 200,
+    seed: Annotated[int, typer.Option(help="Seed of the task and of fits.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and updates, for gating.")] = False,
+    split: SplitOption = "words",
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
+    revision: RevisionOption = None,
+    code: AllowCode = False,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Score every head or edge on a task and save the scores, to compare or to sweep later."""
+    hush(quiet)
+    trust(code)
+    writable_folder(out)
+    loaded, fit = load_model(model, device, dtype, revision), QUICK if quick else None
+    from ..rank.score import score as make_scores
+
+    asked = make_task(task, loaded, n=n, seed=seed, split=cast(SplitBy, split))
+    made = make_scores(loaded, asked, method, fill=fill, seed=seed, fit=fit)
+    made.save(out)
+    first = made.top(5)
+    if as_json:
+        print_json({"method": method, "task": asked.name, "model": loaded.name, "top": first, "folder": str(out)})
+    elif not quiet:
+        say(f"Scores of {method} on {task} are in {out}. First by size: {', '.join(first)}.")
+        say(f"Next: headcount sweep {out} --model {model} --task {task}")
+
+
+@app.command()
+def sweep(
+    scores: Annotated[Path, typer.Argument(help="A folder that 'headcount score' wrote, or one of a study's scores.")],
+    model: Annotated[str | None, typer.Option(help="The model; by default the one that the scores name.")] = None,
+    task: Annotated[str | None, typer.Option(help="The task; by default the one that the scores name.")] = None,
+    order: Annotated[str, typer.Option(metavar="absolute|signed|best", help=ORDER_HELP)] = "absolute",
+    mode: Annotated[str, typer.Option(metavar="keep|mask", help="Keep the first k units, or mask them.")] = "keep",
+    fill: Annotated[str | None, typer.Option(help="What a removed unit carries; the task decides by default.")] = None,
+    threshold: Annotated[float, typer.Option(help="Explained effect that counts as enough.")] = 0.9,
+    points: Annotated[int, typer.Option(help="Points of the curve, at least.")] = 24,
+    n: Annotated[int | None, typer.Option("-n", "--n", help="Examples; by default as many as were scored.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the task; by default that of the scores.")] = None,
+    split: SplitOption = "words",
+    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("headcount-results/sweep"),
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
+    revision: RevisionOption = None,
+    code: AllowCode = False,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep or mask the units of saved scores in order, measure what is left on test prompts, and draw the curve."""
+    hush(quiet)
+    trust(code)
+    require_known(mode, MODES, "mode")
+    writable_folder(out)
+    wake("sweeps", "studies.plot")
+    from ..studies.kept.words import answer
+    from ..studies.plot import plot
+    from ..sweeps import sweep as measure
+    from ..view.style import save_figure
+
+    ranked = _scores(scores)
+    facts = ranked.provenance.get("task", {})
+    counted = facts.get("train_pairs", 100) + facts.get("test_pairs", 100)
+    loaded = load_model(model or ranked.model, device, dtype, revision)
+    drawn = ranked.provenance.get("arguments", {}).get("seed", 0) if seed is None else seed
+    asked = make_task(task or ranked.task, loaded, n=n or counted, seed=drawn, split=cast(SplitBy, split))
+    if facts.get("sha256") not in (None, asked.fingerprint):
+        note(f"Warning: {OTHER_PROMPTS}")
+    keep, mask = (order, None) if mode == "keep" else (None, order)
+    curve = measure(
+        loaded, asked, ranked, keep=keep, mask=mask, fill=fill, threshold=threshold, points=points, seed=drawn
+    )
+    curve.save(out / "curve")
+    write_file(out / "curve.csv", csv_text(curve.rows()))
+    save_figure(plot(curve, threshold=threshold), out)
+    needed = curve.units_needed(threshold)
+    if as_json:
+        ends = {"needed": needed.value, "low": needed.low, "high": needed.high, "threshold": threshold}
+        print_json({**ends, "which": list(curve.ranking[: needed.value or 0]), "folder": str(out)})
+    elif not quiet:
+        say(answer(curve.title, curve, needed, None))
+        say(f"Figure: {out / 'figure.png'}. Numbers: {out / 'curve.csv'}")
+
+
+def _scores(folder: Path) -> "Scores":
+    """Of heads or of edges, also where they were saved as roles or gates."""
+    from ..rank.comparison import load_scores
+    from ..rank.scores import EdgeScores
+
+    edges = (folder / f"{EdgeScores.FILE}.json").exists()
+    return EdgeScores.load(folder) if edges else load_scores(folder)

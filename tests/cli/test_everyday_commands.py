@@ -1,0 +1,139 @@
+"""What scripts and careful users rely on: JSON, silence, exit codes, completion, sweeps of saved scores."""
+
+import io
+import json
+import time
+
+import pytest
+from rich.console import Console
+
+from headcount.core import progress
+
+
+class TestJson:
+    @pytest.mark.parametrize("command", [("methods",), ("tasks",), ("tasks", "list"), ("cache", "list")])
+    def test_lists_are_objects(self, headcount, command):
+        code, out, _ = headcount(*command, "--json")
+        assert code == 0
+        found = json.loads(out)
+        assert all({"method", "task", "key"} & set(row) for row in found)
+
+    def test_verdicts_of_the_self_check(self, headcount, folder):
+        code, out, _ = headcount("check", folder, "--json")
+        assert code == 0
+        assert all(verdict["passed"] for verdict in json.loads(out))
+
+    def test_a_plan_says_what_it_takes(self, headcount, folder):
+        code, out, _ = headcount("run", "heads-kept", "--quick", "--model", folder, "--task", "ioi", "--plan", "--json")
+        assert code == 0
+        steps = json.loads(out)
+        assert not any(step["cached"] for step in steps)
+        assert all(step["forwards"] > 0 and step["bytes"] > 0 for step in steps if "prompts" not in step["step"])
+
+
+ASKED = ("--task", "ioi", "-n", 8, "--points", 3, "--draws", 2, "--method", "attribution", "--order", "absolute")
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_quiet_study_says_nothing_and_json_is_its_summary(headcount, folder, tmp_path):
+    asked = ("run", "heads-kept", "--model", folder, *ASKED, "--out", tmp_path / "out")
+    code, out, said = headcount(*asked, "--quiet")
+    assert (code, out, said) == (0, "", "")
+    code, out, _ = headcount(*asked, "--json")
+    assert code == 0
+    summary = json.loads(out)
+    assert summary["curves"] == json.loads((tmp_path / "out" / "summary.json").read_text())["curves"]
+    assert (summary["computed"], summary["folder"]) == (0, str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(("method", "unit"), [("attribution", "heads"), ("eap", "edges")])
+def test_saved_scores_are_swept_on_the_prompts_they_left_out(headcount, folder, tmp_path, method, unit):
+    scores, out = tmp_path / "scores", tmp_path / "swept"
+    code, said, _ = headcount("score", folder, "ioi", "--method", method, "-n", 8, "--out", scores)
+    assert code == 0
+    assert "headcount sweep" in said
+    code, said, warned = headcount("sweep", scores, "--model", folder, "--points", 3, "--out", out)
+    assert code == 0
+    assert f"{unit} " in said
+    assert "Warning" not in warned
+    assert {path.name for path in out.iterdir()} >= {"curve.csv", "curve", "figure.png", "figure.pdf", "figure.svg"}
+    code, said, warned = headcount(
+        "sweep", scores, "--model", folder, "--seed", 5, "--points", 3, "--out", out, "--json"
+    )
+    assert code == 0
+    assert "not the prompts of the scores" in warned
+    assert json.loads(said)["folder"] == str(out)
+
+
+def test_a_sweep_refuses_a_mode_that_is_none(headcount, folder, tmp_path):
+    code, _, said = headcount("sweep", tmp_path, "--mode", "drop", "--model", folder)
+    assert code == 2
+    assert "keep" in said
+
+
+def test_a_key_at_the_top_is_shown_its_place(headcount, tmp_path):
+    (tmp_path / "my.toml").write_text('kind = "heads-kept"\nthreshold = 0.8\n[[panel]]\ntask = "ioi"\n')
+    code, _, said = headcount("run", tmp_path / "my.toml")
+    assert code == 2
+    assert "threshold belongs under [defaults]" in said
+
+
+def test_completion_knows_studies_options_and_values(headcount, monkeypatch):
+    for typed, wanted in (("run hea", "heads-kept"), ("run heads-kept --thr", "--threshold"), ("sw", "sweep")):
+        words = ["headcount", *typed.split(" ")]
+        monkeypatch.setenv("_HEADCOUNT_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", " ".join(words))
+        monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+        assert wanted in headcount()[1], typed
+
+
+def test_help_names_the_exit_codes(headcount):
+    assert "Exit codes: 0" in headcount("--help")[1]
+
+
+class TestProgress:
+    def shown(self, monkeypatch, width):
+        shown = io.StringIO()
+        made = Console(file=shown, force_terminal=True, width=width)
+        monkeypatch.setattr(progress, "Console", lambda stderr: made)
+        return shown
+
+    @pytest.mark.parametrize("width", [80, 120])
+    def test_a_bar_fits_the_terminal(self, monkeypatch, width):
+        shown = self.shown(monkeypatch, width)
+        with progress.progress_bar(4) as bar:
+            bar.describe("smollm2 · greater-than · attribution-ig · repeat 2 · " + "x" * 60)
+            bar.advance(1)
+        lines = shown.getvalue().replace("\x1b", "\n").splitlines()
+        assert any("25 %" in line for line in lines)
+        assert "…" in shown.getvalue()
+        assert shown.getvalue().count("\n") <= 2, "one line, drawn again and again"
+
+    def test_what_the_cache_had_says_nothing_about_the_time_left(self, monkeypatch):
+        self.shown(monkeypatch, 80)
+        with progress.progress_bar(100) as bar:
+            bar.drop(80)
+            for _ in range(3):
+                time.sleep(0.01)
+                bar.advance(1)
+            task = bar._task
+        assert task.total == 20
+        assert task.percentage == 15
+        assert task.time_remaining is not None
+
+    def test_words_inside_words(self, monkeypatch):
+        shown = self.shown(monkeypatch, 80)
+        with progress.waiting("planning"), progress.waiting("loading tiny"):
+            pass
+        assert "planning" in shown.getvalue()
+
+    def test_hushed(self, monkeypatch):
+        shown = self.shown(monkeypatch, 80)
+        progress.hush()
+        try:
+            with progress.waiting("planning"), progress.progress_bar(2) as bar:
+                bar.describe("x")
+            progress.say("y")
+        finally:
+            progress.hush(False)
+        assert shown.getvalue() == ""

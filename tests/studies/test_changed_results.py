@@ -1,0 +1,90 @@
+"""The output folder of a study in which somebody has changed something: one sentence, whatever it is."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import headcount as hc
+from results_by_hand import write_by_hand
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    write_by_hand("edges-kept", tmp_path / "out", monkeypatch)
+    return tmp_path / "out"
+
+
+def change(path, **fields):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+@pytest.mark.parametrize(
+    ("file", "fields"),
+    [
+        ("provenance.json", {"curve_folders": {"first": []}}),
+        ("provenance.json", {"curve_folders": {"first": ["nowhere"], "again": []}}),
+        ("provenance.json", {"curve_folders": {"first": [3], "again": []}}),
+        ("provenance.json", {"curve_folders": 5}),
+        ("provenance.json", {"scores": 7}),
+        ("*/*/edge-scores.json", {"graph": {"n_layers": 10**9, "n_heads": 8, "n_kv_heads": 8}}),
+        ("*/*/edge-scores.json", {"graph": {"n_layers": 4, "n_heads": 8, "n_kv_heads": 0}}),
+        ("*/*/curve.json", {"ks": [3, 2, 1]}),
+        ("*/*/curve.json", {"ks": []}),
+        ("*/*/curve.json", {"metric": "another"}),
+        ("*/*/curve.json", {"groups": ["a"]}),
+        ("*/*/curve.json", {"provenance": {"mix": "half"}}),
+    ],
+)
+def test_a_run_that_was_changed_does_not_open(place, file, fields):
+    hc.open(place)
+    change(sorted(place.glob(file))[0], **fields)
+    with pytest.raises(hc.HeadcountError, match="finished study|not as a study left them|holds no whole"):
+        hc.open(place)
+
+
+@pytest.mark.parametrize("shape", [(3, 7), (1, 7, 0), (1, 6, 12), ()])
+def test_numbers_of_another_shape_are_no_curve(place, shape):
+    path = sorted(place.glob("curves/*/curve.safetensors"))[0]
+    save_file({name: np.zeros(shape) for name in load_file(path)}, path)
+    with pytest.raises(hc.HeadcountError, match=r"has the shape .*, which does not fit \[draw, k, pair\]"):
+        hc.open(place)
+
+
+def test_texts_deep_down_are_no_scores(place):
+    path = sorted(place.glob("*/*/edge-scores.json"))[0]
+    path.write_text("[" * 100_000)
+    with pytest.raises(hc.HeadcountError, match="holds no whole edge-scores.json"):
+        hc.open(place)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        (
+            "curves.csv",
+            "model,task,units,method,order,fill,k,metric,value,low,high\nm,t,edges,eap,signed,zero,1,x,y,0,1\n",
+        ),
+        ("curves.csv", "model\nm\n"),
+        ("curves.csv", "a\0b"),
+        ("summary.json", '{"kind": "edges-kept", "curves": 5, "title": "t", "ratios": []}'),
+        ("summary.json", '{"kind": "edges-kept"}'),
+        ("summary.json", "[" * 100_000),
+        ("provenance.json", '{"scores": [5]}'),
+        ("study.toml", b"\xff"),
+    ],
+)
+def test_a_report_cannot_be_made_of_what_was_changed(place, headcount, file, text):
+    (place / "report.json").unlink()
+    (place / file).write_bytes(text.encode() if isinstance(text, str) else text)
+    for words in (("report", place), ("view", place, "--write")):
+        code, _, said = headcount(*words)
+        assert (code, len(said) < 320) == (2, True), said
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "5", '{"steps": [5]}', '{"steps": [{"key": "a"}]}', "[" * 100_000])
+def test_steps_cannot_be_shown_of_what_was_changed(place, headcount, text):
+    (place / "provenance.json").write_text(text)
+    code, _, said = headcount("cache", "show", place)
+    assert (code, len(said) < 320) == (2, True), said
