@@ -19,6 +19,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 """The browser that pages are tried in."""
+KINDS = ("kept", "head_roles", "masked_heads")
+"""Of studies, by their folders."""
 
 
 def pytest_collection_modifyitems(items):
@@ -59,6 +61,14 @@ def light_fonts():
     STYLE["pdf.fonttype"] = embedded
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_disk():
+    """Nobody pulls the plug on a test, so none waits for the disk: what a killed process wrote is there without."""
+    synced, os.fsync = os.fsync, lambda handle: None
+    yield
+    os.fsync = synced
+
+
 @pytest.fixture
 def own_cache(tmp_path, monkeypatch):
     """A cache folder of the test's own, so that nothing is found that it did not make."""
@@ -79,8 +89,21 @@ def shared_cache(tmp_path_factory, monkeypatch):
 def no_figures(monkeypatch):
     """For tests that look at what a study computes: its figures are drawn but not saved, which takes most of the time.
     Each kind of study has a test that looks at those."""
-    for kind in ("kept", "head_roles", "masked_heads"):
+    for kind in KINDS:
         monkeypatch.setattr(f"headcount.studies.{kind}.outputs.save_figure", lambda figure, folder, name="": None)
+
+
+@pytest.fixture
+def plain_figures(monkeypatch):
+    """For tests that look at which files there are: some bytes in the place of each figure; in forked processes too."""
+    from headcount.core.files import write_file
+
+    def save(figure, folder, name="figure"):
+        for ending in ("png", "svg", "pdf"):
+            write_file(folder / f"{name}.{ending}", f"{name} as {ending}")
+
+    for kind in KINDS:
+        monkeypatch.setattr(f"headcount.studies.{kind}.outputs.save_figure", save)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import torch
@@ -26,6 +27,7 @@ from transformers import (
 )
 
 import headcount as hc
+from tokenizers_for_tests import word_tokenizer
 
 VOCABULARY = 64
 SIZES = {
@@ -65,6 +67,7 @@ CONFIGS: dict[str, Callable[[], PretrainedConfig]] = {
     "phi3": lambda: Phi3Config(**GROUPED),
 }
 FAMILIES = tuple(CONFIGS)
+SENTENCE = "When Mary and John went to the park John gave the ball to"
 
 
 def tiny(family: str, dtype: torch.dtype = torch.float32) -> hc.Model:
@@ -72,6 +75,11 @@ def tiny(family: str, dtype: torch.dtype = torch.float32) -> hc.Model:
     hf, generator_state = _drawn(family, dtype)
     torch.set_rng_state(generator_state)
     return hc.load(copy.deepcopy(hf), name=family)
+
+
+def with_words(family: str) -> hc.Model:
+    """One that reads a token a word, among them those of `SENTENCE`."""
+    return replace(tiny(family), tokenizer=word_tokenizer())
 
 
 @cache

@@ -9,6 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+CPU_SECONDS = 240
+"""After which a process that does not end is ended."""
 FORKED = multiprocessing.get_context("fork")
 WARM = (
     "torch", "transformers", "transformers.models.llama.modeling_llama", "peft", "accelerate", "headcount.cli",
@@ -29,8 +31,8 @@ def start(*arguments, cache, said=os.devnull, errors=None, limits=None, first=No
 
 
 def ended(process):
-    """Its exit code, once it has ended."""
-    process.join(240)
+    """Its exit code, once it has ended; a busy machine is waited for."""
+    process.join(1800)
     return process.exitcode
 
 
@@ -55,7 +57,7 @@ def _warm_up():
 
 def _main(words, settings, told, limits, first):
     _settle(words, settings, told)
-    for limit, ends in limits.items():
+    for limit, ends in {resource.RLIMIT_CPU: (CPU_SECONDS, CPU_SECONDS + 5), **limits}.items():
         resource.setrlimit(limit, ends)
     if first is not None:
         first()
@@ -90,3 +92,31 @@ def _settle(words, settings, told):
             os.dup2(file.fileno(), number)
     sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
     sys.argv = words
+
+
+class Worker:
+    """In the place of `subprocess.Popen`, a worker of `--on local` that is forked from its driver."""
+
+    def __init__(self, command, **options):
+        *_, folder, driver = command
+        self._process = FORKED.Process(target=_work, args=(folder, int(driver)), daemon=True)
+        self._process.start()
+
+    @property
+    def returncode(self):
+        return self._process.exitcode
+
+    def poll(self):
+        return self._process.exitcode
+
+    def kill(self):
+        self._process.kill()
+
+    def wait(self):
+        self._process.join()
+
+
+def _work(folder, driver):
+    from headcount.studies.executors.mailbox import serve
+
+    serve(Path(folder), lambda: os.getppid() == driver, beat=0.2)

@@ -53,6 +53,7 @@ from .sparse.run import sparsify as sparsify
 from .studies import Panel as Panel
 from .studies import StudyKind as StudyKind
 from .studies import register_study as register_study
+from .studies.executors import executor as executor
 from .studies.exporting import export_result as export_result
 from .studies.opening import Run as Run
 from .studies.opening import open as open

@@ -105,7 +105,7 @@ def test_exact_patching_ranks_true_units_first_and_nothing_else_has_an_effect_on
 
 
 def test_the_planted_heads_are_true_and_exact_patching_finds_heads_and_edges():
-    model, task = hc.load(str(PLANTED), dtype="float64"), planted_pairs(16)
+    model, task = hc.load(str(PLANTED), dtype="float64"), planted_pairs(8)
     truth = by_patching(model, task)
     roles = json.loads((PLANTED / "roles.json").read_text())["heads"]
     planted = {(entry["layer"], entry["head"]) for entry in roles if entry["role"] != "irrelevant"}

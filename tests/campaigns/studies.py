@@ -1,36 +1,47 @@
 """A small study whose finished steps and checkpoints are damaged, again and again: every result is right, every damage
-is said. And a full disk, made by a limit on the size of files: one sentence, and the next run goes on."""
+is said."""
 
 import contextlib
 import io
 import json
 import os
 import random
-import resource
 import shutil
+from functools import cache
+from unittest import mock
 
 import headcount as hc
 from campaigns.damage import TO_FILES, TO_FOLDERS
-from forked import ended, start
+from headcount import tasks
 from headcount.rank import descent
 from headcount.sparse.training import Training
-from headcount.studies.kept import outputs
+from headcount.studies import runner
 
 ASKED = {"n": 8, "points": 3, "draws": 1, "repeats": 1, "orders": ["absolute", "chance"], "method": "one-pass"}
 
 
-def run(folder, out):
-    """Curves as numbers, and what was said; without figures, which take most of the time."""
-    said, drawn = io.StringIO(), outputs.save_figure
-    outputs.save_figure = lambda *arguments: None
-    try:
-        with contextlib.redirect_stderr(said):
-            result = hc.run("heads-kept", models=[folder], tasks=["ioi"], out=out, overrides=ASKED, quiet=True)
-    finally:
-        outputs.save_figure = drawn
-    return [(curve.order, curve.values["logit_diff"].tobytes()) for curve in result.curves], " ".join(
-        said.getvalue().split()
-    )
+@contextlib.contextmanager
+def only_steps():
+    """Studies that take their models and prompts from the first of them, and write none of their outputs: what is left
+    is to find steps, and to compute those that are damaged."""
+    load = cache(hc.load)
+    make = cache(tasks.task)  # one model, one task
+
+    def write(folder, study, planned, ledger, found):
+        return tuple(work.gather(found) for row in planned.works for work in row), {}
+
+    with mock.patch.object(runner, "_write", write), mock.patch.object(tasks, "task", make):
+        yield load
+
+
+def run(folder, out, loader=hc.load):
+    """Curves as numbers, and what was said."""
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        asked = {"models": [folder], "tasks": ["ioi"], "out": out, "overrides": ASKED}
+        result = hc.run("heads-kept", **asked, quiet=True, loader=loader)
+    numbers = [(curve.order, curve.values["logit_diff"].tobytes()) for curve in result.curves]
+    return numbers, " ".join(said.getvalue().split())
 
 
 def contents(place):
@@ -41,14 +52,21 @@ def damage(count, scratch, folder, seed=0, say=print):
     """Of finished steps."""
     os.environ["HEADCOUNT_CACHE"] = str(scratch / "damaged")
     steps, copy, rng, wrong = scratch / "damaged" / "steps", scratch / "copy", random.Random(seed), []
-    whole, _ = run(folder, scratch / "out")
+    with only_steps() as loader:
+        wrong += _damaged(count, rng, steps, copy, lambda: run(folder, scratch / "out", loader))
+    say(f"damage to finished steps: {count} times in {len(TO_FOLDERS)} ways, {len(wrong)} went wrong")
+    return wrong
+
+
+def _damaged(count, rng, steps, copy, run):
+    (whole, _), wrong = run(), []
     shutil.copytree(steps, copy)
     for number in range(count):
         hurt = TO_FOLDERS[number % len(TO_FOLDERS)]
         hurt(steps, rng)
         same = contents(steps) == contents(copy)
         try:
-            found, said = run(folder, scratch / "out")
+            found, said = run()
         except BaseException as error:
             wrong.append(f"{hurt.__name__}: {error!r}"[:300])
         else:
@@ -58,7 +76,6 @@ def damage(count, scratch, folder, seed=0, say=print):
                 wrong.append(f"{hurt.__name__}: nothing was said")
         shutil.rmtree(steps)
         shutil.copytree(copy, steps)
-    say(f"damage to finished steps: {count} times in {len(TO_FOLDERS)} ways, {len(wrong)} went wrong")
     return wrong
 
 
@@ -114,24 +131,4 @@ def damaged_checkpoints(count, scratch, folder, seed=0, say=print):
             if not same and "is damaged" not in " ".join(said.getvalue().split()):
                 wrong.append(f"{kind}, {hurt.__name__}: nothing was said")
     say(f"damage to checkpoints: {count} times in {len(TO_FILES)} ways, {len(wrong)} went wrong")
-    return wrong
-
-
-def full_disk(scratch, folder, sizes=(2000, 6000, 20000, 60000), say=print):
-    """A study under limits on the size of its files, then without."""
-    wrong = []
-    for size in sizes:
-        place, said = scratch / f"full-{size}", scratch / f"said-{size}"
-        asked = ("run", "heads-kept", "--model", folder, "--task", "ioi", "-n", 8, "--method", "one-pass", "--order")
-        asked = (*asked, "absolute", "--points", 3, "--repeats", 1, "--out", place / "out")
-        code = ended(start(*asked, cache=place, said=said, limits={resource.RLIMIT_FSIZE: (size, size)}))
-        words = said.read_text().strip().splitlines()[-1:]
-        if code != 2 or "Traceback" in said.read_text() or "Finished steps are kept" not in "".join(words):
-            wrong.append(f"limit of {size} bytes: {code}, {words}")
-        if list(place.rglob(".unfinished*")):
-            wrong.append(f"limit of {size} bytes: something hidden is left")
-        if ended(start(*asked, cache=place, said=said)):
-            wrong.append(f"after a limit of {size} bytes: {said.read_text()[-300:]}")
-        shutil.rmtree(place)
-    say(f"full disk: {len(sizes)} limits on the size of files, {len(wrong)} went wrong")
     return wrong

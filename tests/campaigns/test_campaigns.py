@@ -1,25 +1,14 @@
 """A sample of every campaign; `make crash` runs them in full. (Interrupts: `tests/models/test_changes.py`.)"""
 
-import pytest
-
 from campaigns import kills, races, studies
-from headcount.core.files import write_file
-from headcount.sparse import outputs as sparse_outputs
-from headcount.studies.kept import outputs
 
 KILLS, LOADS, DAMAGES = 12, 3, 11
 
 
-@pytest.fixture
-def plain_figures(monkeypatch):
-    """Files in the place of figures, which take most of the time; processes that are forked have them too."""
-    monkeypatch.setattr(outputs, "save_figure", lambda *args: write_file(args[1] / "figure.png", b"a figure"))
-    monkeypatch.setattr(sparse_outputs, "_plot", lambda rows: b"a plot")
-
-
-@pytest.mark.usefixtures("plain_figures")
 def test_kills_at_every_kind_of_moment_end_with_the_bytes_of_an_undisturbed_run(folder, text, tmp_path):
-    wrong, struck = kills.campaign(KILLS, tmp_path, folder, text, seed=3, only=("score", "adapter", "heads"), timed=0.0)
+    wrong, struck = kills.campaign(
+        KILLS, tmp_path, folder, text, seed=3, only=("score", "adapter", "edges", "report"), timed=0.0
+    )
     assert wrong == []
     assert struck == KILLS
 

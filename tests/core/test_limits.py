@@ -149,3 +149,11 @@ def test_a_file_size_limit_ends_a_study_in_a_sentence_and_keeps_its_steps(folder
     assert not list(tmp_path.rglob(".unfinished*"))
     assert list(out.iterdir()) == []
     assert list((cache / "steps").iterdir())
+
+
+def test_what_a_killed_writer_left_beside_a_file_goes_with_the_next(tmp_path):
+    from headcount.core.files import UNFINISHED, write_file
+
+    (tmp_path / f"{UNFINISHED}0123456789abcdef").write_text("half")
+    write_file(tmp_path / "report.html", "whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

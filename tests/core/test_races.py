@@ -1,9 +1,6 @@
 """Many at once: processes that run the same study, and that write the same result."""
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +10,7 @@ import numpy as np
 import pytest
 
 import headcount as hc
-from forked import ended, start
+from forked import FORKED, ended, start
 from headcount.core.cache import Store
 from headcount.core.saving import Floats, Saved
 
@@ -34,6 +31,7 @@ def files(place):
     return {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_processes_that_start_the_same_study_at_once_leave_one_whole_result(folder, own_cache, tmp_path):
     """With nothing in the cache that they share, and into the same folder; against an undisturbed run elsewhere."""
     shared, out = tmp_path / "shared", tmp_path / "out"
@@ -62,7 +60,7 @@ def test_processes_that_start_the_same_study_at_once_leave_one_whole_result(fold
 
 @dataclass(frozen=True, eq=False)
 class Numbers(Saved):
-    """A result of which every part says the same, in two files; made of what needs no torch, for quick processes."""
+    """A result of which every part says the same, in two files."""
 
     FILE: ClassVar[str] = "numbers"
 
@@ -117,40 +115,21 @@ def test_threads_that_write_one_key_at_once_all_get_a_whole_result_and_so_does_e
     assert hidden(tmp_path) == []
 
 
-WRITER = """
-import sys
-from pathlib import Path
-sys.path[:0] = {places!r}
-from headcount.core.cache import Store
-from test_races import TIMES, Numbers
-
-store = Store(Path(sys.argv[1]))
-print("ready", flush=True)
-sys.stdin.readline()
-for _ in range(TIMES):
-    assert store.keep("key", Numbers.of(7), {{"label": "step"}}).is_whole
-    found = store.find("key", Numbers)
-    assert found is None or found.is_whole
-"""
+def write_often(place, together):
+    store = Store(place)
+    together.wait(60)
+    for _ in range(TIMES):
+        assert store.keep("key", Numbers.of(7), {"label": "step"}).is_whole
+        found = store.find("key", Numbers)
+        assert found is None or found.is_whole
 
 
 def test_processes_that_write_one_key_at_once_all_get_a_whole_result(tmp_path):
-    place, script = tmp_path / "steps", tmp_path / "writer.py"
-    script.write_text(WRITER.format(places=[str(place) for place in Path(__file__).parents[:2]]))
-    writers = [
-        subprocess.Popen(
-            [sys.executable, str(script), str(place)], env={**os.environ, "HEADCOUNT_CACHE": str(tmp_path)}, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )
-        for _ in range(WRITERS)
-    ]  # fmt: skip
+    place, together = tmp_path / "steps", FORKED.Barrier(WRITERS)
+    writers = [FORKED.Process(target=write_often, args=(place, together)) for _ in range(WRITERS)]
     for writer in writers:
-        assert writer.stdout.readline() == "ready\n", writer.stderr.read()
-    for writer in writers:
-        writer.stdin.write("go\n")
-        writer.stdin.flush()
-    left = [(writer.communicate(timeout=120)[1], writer.returncode) for writer in writers]
-    assert [code for _, code in left] == [0] * WRITERS, "\n".join(said for said, _ in left)
+        writer.start()
+    assert [ended(writer) for writer in writers] == [0] * WRITERS
     assert Store(place).find("key", Numbers).is_whole
     assert [entry.label for entry in Store(place).entries()] == ["step"]
     assert hidden(tmp_path) == []

@@ -99,6 +99,14 @@ class Home:
                 write_by_hand(kind, place, patch, tasks=(task,))
         return places
 
+    @cached_property
+    def circuit(self) -> Path:
+        """As JSON."""
+        import headcount as hc
+
+        scores = hc.score(self.model, hc.task("ioi", self.model, n=4), "eap")
+        return scores.circuit(20).export("mib", self.folder / "circuit.json")
+
     def make_all(self) -> None:
         """Before processes are forked, each of which would have to make them."""
         for name, made in vars(Home).items():
@@ -128,9 +136,10 @@ class Home:
         """The command line, put together once: that takes far longer than most of what is asked of it."""
         import typer
 
-        from headcount.cli import add_study_commands, app
+        from headcount.cli import add_export_commands, add_study_commands, app
 
         add_study_commands()
+        add_export_commands()
         return typer.main.get_command(app)
 
     def called(self, *words: str, tokens_a_second: float = 1e5) -> None:
@@ -138,7 +147,7 @@ class Home:
         from headcount import cli
         from headcount.core.errors import HeadcountError
         from headcount.models import load
-        from headcount.studies import forecast
+        from headcount.studies import exporting, forecast
         from headcount.studies.bench import Bench
 
         out, err = io.StringIO(), io.StringIO()
@@ -150,7 +159,8 @@ class Home:
             *(mock.patch.object(module, "load_model", found) for module in (cli.show, cli.models, cli.check_task)),
             mock.patch.object(Bench, "model", lambda bench, name, asked: found(name)),
             mock.patch.object(forecast, "tokens_a_second", return_value=tokens_a_second),
-            mock.patch.object(cli, "add_study_commands"), mock.patch.object(cli, "app", self.app),
+            mock.patch.object(cli, "add_study_commands"), mock.patch.object(cli, "add_export_commands"),
+            mock.patch.object(exporting, "load", found), mock.patch.object(cli, "app", self.app),
             mock.patch.object(sys, "argv", ["headcount", *words]),
             contextlib.redirect_stdout(out), contextlib.redirect_stderr(err),
         ]  # fmt: skip

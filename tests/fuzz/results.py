@@ -16,7 +16,7 @@ def opened(home, rng):
     import headcount as hc
 
     place = home.copied(home.results[rng.choice(list(home.results))], "result")
-    inner = [path for path in place.rglob("*") if path.is_file() and path.suffix in (".json", ".safetensors")]
+    inner = [path for path in sorted(place.rglob("*")) if path.is_file() and path.suffix in (".json", ".safetensors")]
     home.change(rng.choice(inner) if rng.random() < 0.6 else place / rng.choice(FACTS), rng)
     run = hc.open(place)
     for curve in run.curves:
@@ -36,4 +36,20 @@ def report(home, rng):
     home.called(*rng.choice((("report", "result"), ("view", "--write", "."), ("cache", "show", "result"))))
 
 
-READERS = {"scores": (4, scores), "opened": (4, opened), "report": (4, report)}
+def exported(home, rng):
+    """For other tools, from scores, results and circuits that were changed."""
+    kind = rng.choice(("checkpoint", "kv-cache", "hooks", "dataset", "mib", "graphml", "svg"))
+    options = ("--model", "m", "--top", str(rng.choice((0, 1, 3, 99)))) if kind in ("checkpoint", "hooks") else ()
+    if kind in ("mib", "graphml", "svg"):
+        place = home.copied(home.circuit)
+        home.change(place, rng)
+    elif rng.random() < 0.5:
+        place = home.copied(home.results["heads-kept" if options else rng.choice(list(home.results))], "result")
+        home.change(rng.choice(sorted(place.rglob("*.json"))), rng)
+    else:
+        place = home.copied(home.scores)
+        home.change(rng.choice(sorted(place.iterdir())), rng)
+    home.called("export", kind, place.name, "--out", "there", *options)
+
+
+READERS = {"exported": (4, exported), "scores": (4, scores), "opened": (4, opened), "report": (4, report)}

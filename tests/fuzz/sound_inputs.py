@@ -84,6 +84,9 @@ STUDIES = [
     },
 ]
 COMMANDS = [
+    ["export", "hooks", "--heads", "a0.h1,a1.h0", "--model", "m", "--out", "there", "--fill", "zero"],
+    ["export", "kv-cache", "scores", "--out", "there"],
+    ["export", "dataset", "scores", "--out", "there"],
     ["tasks", "check", "own.jsonl", "--model", "m", "--lines", "3", "--fix-space"],
     ["score", "m", "ioi", "--out", "s", "-n", "4", "--method", "attribution", "--fill", "mean", "--seed", "1"],
     ["report", "scores"],

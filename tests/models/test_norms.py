@@ -84,8 +84,9 @@ class TestNormsOfTheUsers:
             norm.weight.mul_(1.7)
             norm.bias.mul_(1.7).add_(0.1)
         assert [verdict.name for verdict in hc.check(patched) if not verdict.passed] == []
-        for method in ("edge-patching", "eap"):
-            found, wanted = (hc.score(model, TASK, method).values for model in (patched, trained))
+        one = hc.Task("one", "One", "logit_diff", TASK.train[:1], TASK.test[:1])
+        for method, task in (("edge-patching", one), ("eap", TASK)):
+            found, wanted = (hc.score(model, task, method).values for model in (patched, trained))
             np.testing.assert_allclose(found, wanted, atol=1e-9)
 
     @pytest.mark.parametrize("method", ["edge-patching", "eap"])

@@ -67,6 +67,13 @@ def test_the_base_may_be_named_and_is_asked_for_where_it_is_gone(adapter, base, 
         hc.load(moved, base=moved)
 
 
+def test_an_adapter_that_peft_cannot_merge_is_refused(adapter):
+    facts = json.loads((adapter / "adapter_config.json").read_text())
+    (adapter / "adapter_config.json").write_text(json.dumps({**facts, "alora_invocation_tokens": [1, 2]}))
+    with pytest.raises(hc.HeadcountError, match=r"lora cannot be merged: aLoRA does not support merging\. Load it"):
+        hc.load(adapter)
+
+
 @torch.no_grad()
 def test_a_peft_model_in_memory_is_copied_and_merged():
     mine = adapted(tiny("llama-gqa").hf)
@@ -196,12 +203,12 @@ def test_a_lora_trained_on_smollm2_runs_through_check_and_studies(lora, headcoun
     place, *_ = lora
     code, out, err = headcount("check", place)
     assert code == 0, out + err
-    small = ("--model", place, "-n", 8, "--out", tmp_path / "out")
-    kept = ("--task", "ioi", "--points", 3, "--draws", 1, "--repeats", 1, "--threshold", 0.5, "--method", "one-pass")
+    small = ("--model", place, "-n", 4, "--out", tmp_path / "out")
+    kept = ("--task", "ioi", "--points", 3, "--draws", 1, "--repeats", 1, "--threshold", 0.5, "--method", "attribution")
     code, out, err = headcount("run", "heads-kept", *small, *kept, "--order", "absolute")
     assert code == 0, err
     assert "my-lora (270 heads)" in out
-    fitted = ("--task", "commonsense", "--seeds", 1, "--updates", 2, "--batch", 2, "--test", 2, "--ks", "1,5")
+    fitted = ("--task", "commonsense", "--seeds", 1, "--updates", 1, "--batch", 1, "--test", 1, "--ks", "1")
     code, out, err = headcount("run", "head-roles", *small, *fitted)
     assert code == 0, err
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["cells"][0]["model"] == "my-lora"

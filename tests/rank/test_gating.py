@@ -51,7 +51,7 @@ def random_completions(n=6, target=3):
 @pytest.mark.parametrize("fit", [hc.QUICK.changed(seeds=10), Fit()], ids=["quick", "paper"])
 def test_every_seed_of_ten_gives_every_planted_head_its_role(planted, planted_task, fit):
     few = replace(planted_task, train=planted_task.train[:PROMPTS])
-    roles = hc.fit_roles(planted, few, fit)
+    roles = hc.fit_roles(planted, few, fit, max_tokens=10**5)  # all seeds and prompts in one pass
     wanted = np.full((3, 4), "irrelevant", dtype="<U12")
     for entry in json.loads((PLANTED / "roles.json").read_text())["heads"]:
         wanted[entry["layer"], entry["head"]] = entry["role"]

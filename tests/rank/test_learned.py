@@ -133,7 +133,7 @@ def test_units_beyond_the_share_follow_in_the_order_of_attribution(model, task):
 @pytest.mark.parametrize("loss", ["distance", "reach", "kl", "metric"])
 @pytest.mark.parametrize("method", ["learned", "edge-learned"])
 def test_every_loss_gives_a_ranking_of_its_own(model, task, method, loss):
-    found = hc.score(model, task, method, fit=SHORT.changed(loss=loss))
+    found = hc.score(model, task, method, fit=SHORT.changed(loss=loss, updates=4))
     assert np.isfinite(found.values).all()
     assert found.values.min() == 0
 
@@ -158,9 +158,10 @@ def test_losses_mean_what_they_say():
 
 
 def test_other_positions_and_fills_are_learned_too(model, task):
-    everywhere = hc.score(model, task, "learned", fit=SHORT)
+    fit = SHORT.changed(updates=4)
+    everywhere = hc.score(model, task, "learned", fit=fit)
     for changed in ({"positions": "last"}, {"fill": "zero"}, {"fill": "mean"}):
-        found = hc.score(model, task, "learned", fit=SHORT, **changed)
+        found = hc.score(model, task, "learned", fit=fit, **changed)
         assert not np.allclose(found.values, everywhere.values)
 
 

@@ -67,7 +67,7 @@ def test_several_methods_share_a_panel_and_one_order_by_chance(result):
     figure = hc.plot(result.curves)
     assert len(figure.axes) == 1
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()][:2] == ["attribution", "by chance"]
+    assert [text.get_text() for text in legend.get_texts()][:2] == ["attribution", "random order"]
     colours = {line.get_color() for line in figure.axes[0].get_lines() if len(line.get_xdata()) > 2}
     assert len(colours) == 3
 

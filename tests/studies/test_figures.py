@@ -33,7 +33,7 @@ def test_one_model_gets_a_line_and_a_band_an_order_and_its_numbers():
     figure = hc.plot(curves("m"))
     (ax,) = figure.axes
     assert len(ax.collections) == 2, "a band for each line"
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["largest effect first", "by chance"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["largest effect first", "random order"]
     needed = [str(curve.units_needed(0.9).value) for curve in curves("m")]
     assert sorted(texts(figure)) == sorted(needed)
     assert ax.get_title(loc="left") == "T"
@@ -135,3 +135,25 @@ def test_plot_draws_curves_by_role_without_maps():
     assert len(hc.plot(curves).axes) == 1
     with pytest.raises(hc.HeadcountError, match="cannot share a figure"):
         hc.plot([*curves, replace(curves[0], kind="explained")])
+
+
+@pytest.mark.parametrize(("width", "inches", "rows"), [("column", 3.3, 4), ("page", 6.9, 2), ("", 12.7, 1)])
+def test_figures_have_the_width_of_a_column_or_a_page(width, inches, rows):
+    panels = [(name, curves("m")) for name in ("One", "Two", "Three", "Four")]
+    figure = draw(panels, threshold=0.9, title="Explained effect against heads", width=width)
+    assert figure.get_figwidth() == pytest.approx(inches)
+    assert figure.axes[0].get_subplotspec().get_gridspec().nrows == rows
+    assert figure.get_supxlabel().count("\n") <= 1, "a caption of two lines at most"
+
+
+def test_learned_scores_are_no_effects():
+    learned = [replace(curve, method="learned") for curve in curves("m")]
+    assert [text.get_text() for text in hc.plot(learned).legends[0].get_texts()] == [
+        "highest score first",
+        "random order",
+    ]
+
+
+def test_a_width_that_is_none_is_refused():
+    with pytest.raises(hc.HeadcountError, match="column"):
+        hc.plot(curves("m"), width="wide")

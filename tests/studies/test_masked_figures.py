@@ -47,25 +47,27 @@ def labels(figure) -> list[str]:
 
 def test_a_panel_a_function_with_top_solid_and_random_dashed_accuracy_blue_and_similarity_red():
     figure = draw_masked([[cell(title=name) for name in ("Retrieval", "Inference")]])
-    assert [ax.get_title() for ax in figure.axes] == ["Retrieval", "Inference"]
-    ax = figure.axes[0]
-    curves = [line for line in ax.lines if len(line.get_xdata()) == 4]
-    looks = {(line.get_color(), line.get_linestyle(), line.get_marker()) for line in curves}
-    assert {(ACCURACY_COLOUR, "-", "o"), (SIMILARITY_COLOUR, "-", "o")} <= looks
-    assert {(ACCURACY_COLOUR, "--", "o"), (SIMILARITY_COLOUR, "--", "o")} <= looks
-    assert len(curves) == 6
-    assert len(ax.collections) == 4, "a band for top and random, of both metrics"
-    level = [line for line in ax.lines if len(line.get_xdata()) == 2]
-    assert [line.get_ydata()[0] for line in level] == [0.8, 0.8], "the unmasked values"
+    assert [ax.get_title() for ax in figure.axes] == ["Retrieval", "Inference", "", ""]
+    assert [ax.get_ylabel() for ax in figure.axes[::2]] == ["Accuracy", "MiniLM similarity"], (
+        "two quantities share no axis"
+    )
+    for ax, colour in zip(figure.axes[::2], (ACCURACY_COLOUR, SIMILARITY_COLOUR), strict=True):
+        curves = [line for line in ax.lines if len(line.get_xdata()) == 4]
+        looks = {(line.get_color(), line.get_linestyle(), line.get_marker()) for line in curves}
+        assert {(colour, "-", "o"), (colour, "--", "o")} <= looks
+        assert len(curves) == 3
+        assert len(ax.collections) == 2, "a band for top and random"
+        level = [line for line in ax.lines if len(line.get_xdata()) == 2]
+        assert [line.get_ydata()[0] for line in level] == [0.8], "the unmasked value"
 
 
 def test_k_is_on_a_base_2_axis_with_its_numbers_and_scores_go_from_0_to_1():
-    ax = draw_masked([[cell()]]).axes[0]
+    first, ax = draw_masked([[cell()]]).axes
+    assert first.get_xlabel() == ""
     assert ax.get_xscale() == "log"
     assert ax.xaxis.get_transform().base == 2
     assert [label.get_text() for label in ax.get_xticklabels()] == ["16", "32", "64", "128"]
-    assert ax.get_xlabel() == "# Masked Heads"
-    assert ax.get_ylabel() == "Score"
+    assert ax.get_xlabel() == "Number of heads masked"
     assert ax.get_ylim() == (-0.03, 1.03)
 
 
@@ -73,43 +75,44 @@ def test_k_is_on_a_base_2_axis_with_its_numbers_and_scores_go_from_0_to_1():
     ("metrics", "shown", "word", "said"),
     [
         (("accepted", "comet", "similarity", "chrf"), "comet", "COMET", "COMET: masked answer against"),
-        (("accepted", "similarity", "chrf"), "similarity", "MiniLM similarity", "no COMET here: similarity is the"),
-        (("accepted", "chrf"), "chrf", "chrF similarity", "no COMET here: similarity is chrF"),
+        (("accepted", "similarity", "chrf"), "similarity", "MiniLM similarity", "similarity: cosine with the"),
+        (("accepted", "chrf"), "chrf", "chrF similarity", "similarity: chrF against"),
         (("accepted",), "", None, "no similarity could be computed"),
     ],
 )  # fmt: skip
 def test_the_figure_says_which_similarity_it_shows(metrics, shown, word, said):
     curves = cell(metrics=metrics)
-    figure = draw_masked([[curves]])
+    figure = draw_masked([[curves] * 4])
     assert shown_similarity(curves) == shown
     assert said in caption(figure)
-    assert labels(figure)[:2] == ["TopK Accuracy", "RandomK Accuracy"]
-    assert len(labels(figure)) == (8 if word else 4)
-    assert word is None or f"TopK {word}" in labels(figure)
+    assert labels(figure) == ["top k", "random k", "random k of the same layers", "no head masked"]
+    assert [ax.get_ylabel() for ax in figure.axes if ax.get_ylabel()] == ["Accuracy", *([word] if word else [])]
 
 
 def test_the_caption_says_how_many_draws_questions_and_heads():
     words = caption(draw_masked([[cell()]]))
     assert "m (1,024 heads)" in words
     assert "mean of 10 draws outside the top k" in words
-    assert "6 test questions a function" in words
+    assert "6 test questions per function" in words
     assert "from the last prompt token on" in words
 
 
 def test_the_caption_says_where_heads_were_masked_and_speaks_of_draws_only_where_there_are_some():
     all_over = [hc.Curve(**{**vars(made), "provenance": {"positions": "all"}}) for made in cell()]
     assert "at every position" in caption(draw_masked([[all_over]]))
-    assert "RandomK" not in caption(hc.plot(curve("absolute")))
+    assert "random k" not in caption(hc.plot(curve("absolute")))
 
 
 def test_models_are_rows():
     figure = draw_masked([[cell(model="one")], [cell(model="two")]])
-    assert [ax.get_ylabel() for ax in figure.axes] == ["one\nScore", "two\nScore"]
+    assert [ax.get_ylabel() for ax in figure.axes] == [
+        f"{model}\n{what}" for model in ("one", "two") for what in ("Accuracy", "MiniLM similarity")
+    ]
 
 
 def test_masked_curves_can_be_plotted_by_themselves_but_not_with_others():
     figure = hc.plot([*cell(), *cell(title="Inference")])
-    assert [ax.get_title() for ax in figure.axes] == ["Retrieval", "Inference"]
+    assert [ax.get_title() for ax in figure.axes[:2]] == ["Retrieval", "Inference"]
     other = hc.Curve(**{**vars(curve("absolute")), "kind": "explained"})
     with pytest.raises(hc.HeadcountError, match="cannot share a figure"):
         hc.plot([curve("absolute"), other])

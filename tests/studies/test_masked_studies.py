@@ -74,6 +74,7 @@ def test_it_finds_the_heads_that_copy_and_says_what_masking_them_does(model_fold
     assert result.summary["baseline"]["planted"] == {"retrieval": 1, "knowledge-recall": 1}
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_with_nothing_wrong_to_learn_from_there_are_no_pushes_and_the_reason_is_said(
     model_folder, file, shared_cache, tmp_path
 ):
@@ -113,6 +114,7 @@ def test_entries_that_are_skipped_are_counted_in_the_result(model_folder, shared
     assert any("unknown label 'Induction' (1)" in note for note in result.summary["notes"])
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_metric_that_cannot_be_computed_is_named_and_the_figure_shows_another(
     model_folder, file, own_cache, tmp_path, monkeypatch
 ):
@@ -150,6 +152,7 @@ def test_comet_is_asked_once_for_all_answers(model_folder, file, shared_cache, t
     assert len(calls) == 1, "scores are kept"
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_a_comet_that_hangs_is_ended_and_holds_nothing_back(model_folder, file, shared_cache, tmp_path, monkeypatch):
     """While it hangs all else is written already; then it is given up, with what it has started."""
     seen, command, out = tmp_path / "seen", tmp_path / "comet-score", tmp_path / "out"

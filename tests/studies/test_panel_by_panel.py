@@ -14,6 +14,7 @@ SMALL = {
 }
 
 
+@pytest.mark.usefixtures("plain_figures")
 @pytest.mark.parametrize("study", SMALL)
 def test_finished_panels_are_written_while_others_run(study, folder, own_cache, tmp_path, monkeypatch):
     overrides, tasks = SMALL[study]
@@ -43,6 +44,7 @@ def steps(folder):
     return json.loads((folder / "provenance.json").read_text())["steps"]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_folder_of_a_study_that_was_stopped_is_not_said_to_be_anothers(folder, own_cache, tmp_path, monkeypatch):
     overrides, tasks = SMALL["heads-kept"]
     monkeypatch.setattr(runner, "BETWEEN_WRITES", -1)

@@ -124,12 +124,13 @@ def test_a_damaged_result_is_computed_anew(folder, own_cache, tmp_path):
     assert (tmp_path / "first" / "curves.csv").read_bytes() == (tmp_path / "second" / "curves.csv").read_bytes()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_killed_run_goes_on_and_ends_in_the_same_bytes(folder, tmp_path):
     """kill -9 as soon as some jobs are finished, then the same command again, against an undisturbed run."""
 
     def begin(place):
-        names = ["--model", folder, "--task", "ioi", "--task", "ioi-long", "-n", "24"]
-        names += ["--points", "8", "--draws", "6", "--repeats", "1", "--method", "one-pass"]
+        names = ["--model", folder, "--task", "ioi", "--task", "ioi-long", "-n", "16"]
+        names += ["--points", "6", "--draws", "4", "--repeats", "1", "--method", "one-pass"]
         return start("run", "heads-kept", *names, "--out", place / "out", cache=place)
 
     broken, whole = tmp_path / "broken", tmp_path / "whole"

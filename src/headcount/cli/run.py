@@ -1,7 +1,8 @@
 """`headcount run KIND`: a command for every kind of study, with the options of that kind and no others."""
 
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from ..core.errors import HeadcountError
 from ..core.progress import hush
 from ..core.reading import local_path
 from ..studies import STUDIES, StudyKind
+from ..studies.executors import WHERE, executor
 from ..studies.study import parse, read_study, study_path
 from .app import AllowCode, JsonOption, QuietOption, open_in_browser, print_json, run_app, trust, wake
 from .options import Command, given, options_of, own_options, takes_list, with_options
@@ -24,6 +26,9 @@ AGAIN = {
     "controls": "control",
 }
 """Keys whose option is given once for each value, where a kind of study takes several."""
+WIDTH_HELP = "Width of the figure: a column or the page of a paper."
+ON_HELP = "Where steps run: in processes on this machine, on a Ray cluster, in a Slurm array job."
+ON_DEFAULT, ROOM, NEW = "in this process", "as many as fit", "one started for the run"
 PLAN_HELP = "Print what would run, what is cached, and how long it takes; run nothing."
 
 
@@ -34,6 +39,21 @@ def add_study_commands() -> None:
     for name, kind in STUDIES.sound().items():
         with suppress(HeadcountError):  # its TOML may be missing or wrong
             run_app.command(name)(_command(kind))
+
+
+@contextmanager
+def _placed(on: str | None, options: dict[str, Any], dry_run: bool) -> Iterator[Any]:
+    """The executor that was asked for, if any; its workers are sent home afterwards."""
+    if on is None:
+        yield None
+        return
+    if dry_run and on != "slurm":
+        raise HeadcountError("--dry-run prints what Slurm would be given; it goes with --on slurm. See also --plan.")
+    made: Any = executor(on, **options)
+    try:
+        yield made
+    finally:
+        made.close()
 
 
 def study_first(arguments: list[str]) -> list[str]:
@@ -65,6 +85,14 @@ def _command(kind: StudyKind) -> Command:
             bool, typer.Option("--no-cache", help="Recompute every step, and keep none of them.")
         ] = False,
         long: Annotated[bool, typer.Option("--long", help="Allow a run that takes more than a week.")] = False,
+        width: Annotated[str, typer.Option(metavar="column|page", help=WIDTH_HELP, show_default="panels")] = "",
+        on: Annotated[str | None, typer.Option(metavar="|".join(WHERE), help=ON_HELP, show_default=ON_DEFAULT)] = None,
+        workers: Annotated[int | None, typer.Option(min=1, help="With --on: how many.", show_default=ROOM)] = None,
+        ray_address: Annotated[str | None, typer.Option(help="Address of a Ray cluster.", show_default=NEW)] = None,
+        partition: Annotated[str | None, typer.Option(help="Slurm partition.")] = None,
+        time: Annotated[int | None, typer.Option(min=1, help="Minutes per Slurm job.", show_default="240")] = None,
+        gpus: Annotated[int | None, typer.Option(min=0, help="GPUs per worker, on Ray and Slurm.")] = None,
+        dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the Slurm script; submit nothing.")] = False,
         code: AllowCode = False,
         quiet: QuietOption = False,
         as_json: JsonOption = False,
@@ -76,20 +104,29 @@ def _command(kind: StudyKind) -> Command:
         trust(code)
         hush(quiet)
         asked: dict[str, Any] = {"models": values.pop("models") or (), "tasks": values.pop("task") or ()}
-        asked |= {"quick": quick, "overrides": given(kind.settings, values)}
+        asked |= {"quick": quick, "overrides": given(kind.settings, values), "width": width}
         name, allowed = study or kind.name, None if memory is None else parse_bytes(memory)
+        where = {"workers": workers, "address": ray_address, "partition": partition, "time": time, "gpus": gpus}
+        given_where = {key: value for key, value in where.items() if value is not None}
+        if on is None and (given_where or dry_run):
+            option = "dry-run" if dry_run else next(iter(given_where)).replace("address", "ray-address")
+            raise HeadcountError(f"--{option} goes with --on, which says where steps are run: {', '.join(WHERE)}.")
         if plan:
             found = read_study(name, **asked)
             wake("studies.forecast")
             from ..studies.forecast import plan_facts, print_plan
 
             return print_json(plan_facts(found, allowed)) if as_json else print_plan(found, allowed)
+        told: dict[str, Any] = {"out": out, "cache": not no_cache, "memory": allowed, "long": long}
         try:
             read_study(name, **asked)  # what is wrong with it is said before torch is loaded
             wake("studies.runner")
-            from ..studies.runner import run as run_study
+            with _placed(on, given_where, dry_run) as executor:
+                if dry_run:
+                    return print(executor.dry_run())
+                from ..studies.runner import run as run_study
 
-            result = run_study(name, out=out, cache=not no_cache, memory=allowed, long=long, **asked)
+                result = run_study(name, **told, **({"executor": executor} if on else {}), **asked)
         except KeyboardInterrupt:
             print("headcount: stopped. Finished steps are kept; run the same command to resume.", file=sys.stderr)
             raise typer.Exit(130) from None

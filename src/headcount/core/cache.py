@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +62,10 @@ class Store:
     def has(self, key: str) -> bool:
         return is_whole(self.folder / key)
 
+    def there(self, key: str) -> bool:
+        """Whether there is something, whole or damaged."""
+        return (self.folder / key).exists()
+
     def find(self, key: str, kind: type[R], label: str = "") -> R | None:
         """The result, if it is there and whole; a damaged one is said, and left for `keep` to replace."""
         place = self.folder / key
@@ -89,6 +93,20 @@ class Store:
             return type(result).load(place)
         except HeadcountError:
             return result  # Somebody has just removed it.
+
+    def files(self, key: str) -> dict[str, bytes]:
+        """A finished step by value, for a store on another machine: its files by their names."""
+        place = self.folder / key
+        return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+
+    def take(self, key: str, files: Mapping[str, bytes]) -> None:
+        """What `files` gave elsewhere; refused where it is not whole."""
+        with write_folder(self.folder / key, is_whole) as unfinished:
+            for name, data in files.items():
+                (unfinished / name).parent.mkdir(parents=True, exist_ok=True)
+                write_file(unfinished / name, data)
+        if wrong := damage(self.folder / key):
+            raise HeadcountError(f"The step {key} did not arrive whole: {wrong}.")
 
     def description(self, key: str) -> Facts:
         """What a finished step was; `key` may be its beginning."""

@@ -48,8 +48,10 @@ def writable_folder(folder: Path, space: int = LEAST_SPACE) -> Path:
 
 
 def write_file(path: Path, content: str | bytes | bytearray) -> None:
-    """Write a file that is never seen half done, also after a kill; a link of that name is replaced, not followed."""
+    """Write a file that is never seen half done, also after a kill; a link of that name is replaced, not followed. What
+    killed runs have left beside it goes."""
     data = content.encode() if isinstance(content, str) else content
+    clear_unfinished(path.parent)
     with telling(path), _unfinished(path.parent, Path.touch) as (unfinished, _):
         with unfinished.open("wb") as file:
             file.write(data)

@@ -28,6 +28,8 @@ Readers = Literal["kv-heads", "query-heads", "components"]
 """Who reads keys and values: the model's KV heads, or every query head as if it had its own (as MIB counts). Or edges
 are counted whole, from component to component: a head is one reader, whose query, key and value see the same."""
 Grid = Literal["log", "linear", "quadratic", "all"]
+FigureWidth = Literal["", "column", "page"]
+"""How wide a figure is: as its panels are, or as a column or the page of a paper."""
 DtypeName = Literal["", "auto", "float64", "float32", "bfloat16", "float16"]
 """Precision of weights; empty for the default."""
 SplitBy = Literal["words", "templates"]

@@ -12,6 +12,7 @@ A reader without a kept edge sees x_b,fill. Its value is that of the *base run*,
 counterfactual fill the counterfactual run itself. A head or an MLP outside the circuit costs nothing.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor
 
 from ..core.words import Readers
+from ..edit import first_reached
 from ..edit.edge_fills import BaseRun, EdgeFiller
 from ..edit.soft_stream import soft_edges
 from ..edit.stream import only_kept_edges
@@ -29,7 +31,7 @@ from ..models.wiring import find_graph, find_wiring
 from ..tasks.batches import batches
 from ..tasks.examples import Pair
 from .memory import Sizes, plan_circuits
-from .meter import Advance, Values, silent
+from .meter import WHOLE, Advance, Part, Values, own_passes, silent
 from .metrics import OF_PAIRS, Reference, measure_all
 
 
@@ -85,9 +87,39 @@ class CircuitMeter:
 
     @leaves_no_trace
     @torch.no_grad()
-    def measure(self, keeps: Tensor) -> Values:
+    def measure(self, keeps: Tensor, part: Part = WHOLE) -> Values:
         """Metric -> [circuit, pair]; `keeps` is [circuit, writer, reader], True for edges in the circuit."""
-        values = {name: np.empty((len(keeps), len(self.pairs))) for name in OF_PAIRS}
+        values = {name: np.full((len(keeps), len(self.pairs)), np.nan) for name in OF_PAIRS}
+        keeps, by_size = self._prepared(keeps)
+        own = None if part == WHOLE else self._own_passes(len(keeps), part)
+        turns = itertools.repeat(None) if own is None else (some for some in own if some)
+        with self.wiring.readied():
+            if self.plan.keeps_bases and not self._kept and own is None:
+                self._kept = list(self._base_runs())
+            runs = self._kept if own is None and self._kept else self._base_runs(own)
+            for (indices, base, uncut), chosen in zip(runs, turns, strict=False):
+                at_once = min(self._at_once(base.ids.numel(), len(indices)), len(keeps))
+                self.room.make((1 + len(self.wiring.graph.writers)) * at_once, base.input_change)
+                for turn, some in enumerate(by_size.split(at_once)):
+                    if chosen is not None and turn not in chosen:
+                        continue
+                    for name, value in self._run(base, keeps[some], uncut).items():
+                        values[name][np.ix_(some.numpy(), indices)] = value.cpu().double().numpy()
+                    self.advance(len(some) * len(indices))
+        return values
+
+    def _at_once(self, tokens: int, prompts: int) -> int:
+        return self.sizes.circuits_at_once(tokens, prompts, self.plan.budget)
+
+    def _own_passes(self, circuits: int, part: Part) -> list[range]:
+        passes = []
+        for indices, batch in batches(self.pairs, self.model.device, self.plan.tokens):
+            tokens = batch.clean[:, first_reached(batch, self.filler.fill, None) :].numel()
+            passes.append(-(-circuits // min(self._at_once(tokens, len(indices)), circuits)))
+        return own_passes(passes, part)
+
+    def _prepared(self, keeps: Tensor) -> tuple[Tensor, Tensor]:
+        """What is really kept, and in which order circuits are run."""
         graph = self.wiring.graph
         if self.graph.whole:  # each part of a whole edge is kept with it
             keeps = keeps[:, :, self.graph.whole_readers]
@@ -96,19 +128,7 @@ class CircuitMeter:
             keeps = torch.from_numpy(np.stack([graph.pruned(keep) for keep in keeps.cpu().numpy()]))
         keeps = keeps & torch.from_numpy(graph.real)
         # Circuits of about one size run together.
-        by_size = keeps.flatten(1).sum(1).argsort(stable=True)
-        with self.wiring.readied():
-            if self.plan.keeps_bases and not self._kept:
-                self._kept = list(self._base_runs())
-            for indices, base, uncut in self._kept or self._base_runs():
-                fitting = self.sizes.circuits_at_once(base.ids.numel(), len(indices), self.plan.budget)
-                at_once = min(fitting, len(keeps))
-                self.room.make((1 + len(graph.writers)) * at_once, base.input_change)
-                for some in by_size.split(at_once):
-                    for name, value in self._run(base, keeps[some], uncut).items():
-                        values[name][np.ix_(some.numpy(), indices)] = value.cpu().double().numpy()
-                    self.advance(len(some) * len(indices))
-        return values
+        return keeps, keeps.flatten(1).sum(1).argsort(stable=True)
 
     def _run(self, base: BaseRun, keep: Tensor, uncut: Reference) -> dict[str, Tensor]:
         """Metric -> [circuit, pair]."""
@@ -137,7 +157,10 @@ class CircuitMeter:
                 places += indices
         return torch.cat(parts, dim=1)[:, torch.tensor(places, device=masks.device).argsort()]
 
-    def _base_runs(self) -> Iterator[tuple[list[int], BaseRun, Reference]]:
-        for indices, batch in batches(self.pairs, self.model.device, self.plan.tokens):
+    def _base_runs(self, own: Sequence[range] | None = None) -> Iterator[tuple[list[int], BaseRun, Reference]]:
+        """All of them, or those that a part has passes of."""
+        for number, (indices, batch) in enumerate(batches(self.pairs, self.model.device, self.plan.tokens)):
+            if own is not None and not own[number]:
+                continue
             base = self.filler.base_run(self.model, self.wiring, batch)
             yield indices, replace(base, uncut=base.uncut[:0]), Reference.of(base.uncut)

@@ -15,7 +15,7 @@ from ..models import Model
 from ..models.changes import leaves_no_trace
 from ..tasks.batches import Batch, batches
 from ..tasks.examples import Completion, Example
-from .meter import KEPT_BYTES, TOKENS_A_PASS, Advance, Values, silent
+from .meter import KEPT_BYTES, TOKENS_A_PASS, WHOLE, Advance, Part, Values, own_passes, silent
 from .metrics import Reference, measure_all, measured
 
 
@@ -72,21 +72,34 @@ class HeadMeter:
 
     @leaves_no_trace
     @torch.no_grad()
-    def measure(self, keeps: Tensor) -> Values:
+    def measure(self, keeps: Tensor, part: Part = WHOLE) -> Values:
         """Run the examples under every cut; `keeps` is [cut, layer, head], True for heads that are left alone, or gates
         from 0 to 1."""
-        values = {name: np.empty((len(keeps), len(self._read))) for name in self._metrics}
+        values = {name: np.full((len(keeps), len(self._read)), np.nan) for name in self._metrics}
         keeps = keeps.to(self.model.device)
-        if self._may_keep and not self._kept:
+        own = None if part == WHOLE else self._own_passes(len(keeps), part)
+        if self._may_keep and not self._kept and own is None:
             self._kept = list(self._batches())
-        for ready in self._kept or self._batches():
+        turns = itertools.repeat(None) if own is None else (some for some in own if some)
+        for ready, some in zip(self._kept if own is None and self._kept else self._batches(own), turns, strict=False):
             at_once = max(self.max_tokens // ready.ids.numel(), 1)
-            for first in range(0, len(keeps), at_once):
+            for turn in range(-(-len(keeps) // at_once)) if some is None else some:
+                first = turn * at_once
                 keep = keeps[first : first + at_once]
                 for name, value in self._run(ready, keep, self._metrics).items():
                     values[name][first : first + len(keep), ready.indices] = value.cpu().double().numpy()
                 self.advance(len(keep) * len(ready.batch))
         return self._compare_choices(values)
+
+    def _own_passes(self, cuts: int, part: Part) -> list[range]:
+        """Choices of one example may be in several batches; they are compared where all are."""
+        passes = []
+        for _, batch in batches(self._read, self.model.device, self.max_tokens):
+            tokens = batch.clean[:, self._start(batch)[1] :].numel()
+            passes.append(-(-cuts // max(self.max_tokens // tokens, 1)))
+        if self._choices:
+            return [range(count if part[0] == 0 else 0) for count in passes]
+        return own_passes(passes, part)
 
     @leaves_no_trace
     def graded(self, gates: Tensor, metric: str) -> Tensor:
@@ -112,16 +125,24 @@ class HeadMeter:
         first = len(self.examples)
         for index, choices in self._choices.items():
             rivals = values["log_prob"][:, first : first + len(choices)].max(1)
-            values["accuracy"][:, index] = values["log_prob"][:, index] > rivals
+            own = values["log_prob"][:, index]
+            values["accuracy"][:, index] = np.where(np.isnan(own), np.nan, own > rivals)  # not a number in other parts
             first += len(choices)
         return {name: value[:, : len(self.examples)] for name, value in values.items()}
 
-    def _batches(self) -> Iterator[_Ready]:
+    def _start(self, batch: Batch) -> tuple[Tensor | None, int]:
+        """Where cuts apply, None for everywhere, and the first position that they reach."""
+        where = None if self.positions == "all" else answer_positions(batch, self.positions)
+        return where, first_reached(batch, self.filler.fill, where)
+
+    def _batches(self, own: Sequence[range] | None = None) -> Iterator[_Ready]:
+        """All of them, or those that a part has passes of."""
         model, filler = self.model, self.filler
-        for indices, batch in batches(self._read, model.device, self.max_tokens):
+        for number, (indices, batch) in enumerate(batches(self._read, model.device, self.max_tokens)):
+            if own is not None and not own[number]:
+                continue
             ids = batch.clean if filler.side == "clean" else batch.corrupt
-            where = None if self.positions == "all" else answer_positions(batch, self.positions)
-            start = first_reached(batch, filler.fill, where)
+            where, start = self._start(batch)
             prefix = model.read_prefix(ids[:, :start]) if start else None
             ids, spots, uncut = ids[:, start:], batch.spots - start, None
             if "kl" in self._metrics:

@@ -1,9 +1,10 @@
 """What every meter is: examples made ready once, and measured under any number of masks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ..core.saving import Floats
 
@@ -17,6 +18,9 @@ TOKENS_A_PASS = 2048
 """Tokens in one forward pass. Fixed, not read off the machine, so that runs can be repeated bit for bit."""
 KEPT_BYTES = 2**30
 """Head values of the fill are kept between calls up to this size; beyond it they are run again."""
+Part = tuple[int, int]
+"""Number, from 0, and of how many."""
+WHOLE: Part = (0, 1)
 M = TypeVar("M", contravariant=True)
 
 
@@ -31,6 +35,26 @@ class Meter(Protocol[M]):
 
     def measure(self, masks: M) -> Readings:
         """What is left under each mask, [mask, example]."""
+
+
+class SharedMeter(Meter[Tensor], Protocol):
+    """One whose work can be shared out."""
+
+    def measure(self, masks: Tensor, part: Part = WHOLE) -> Readings:
+        """Of a part, what other parts measure is not a number. A part is whole passes, the same that the whole work
+        has, so that its numbers are the same bits."""
+
+
+def own_passes(passes: Sequence[int], part: Part) -> list[range]:
+    """Which passes of each batch are in a part, where each batch has so many: those of one batch go together, as far
+    as that can be, because a batch has to be made ready."""
+    number, of = part
+    first, last = (sum(passes) * end // of for end in (number, number + 1))
+    found, before = [], 0
+    for count in passes:
+        found.append(range(max(first - before, 0), min(max(last - before, 0), count)))
+        before += count
+    return found
 
 
 def silent(prompts: int) -> None:

@@ -60,11 +60,7 @@ def unwrapped(module: nn.Module, merge: bool) -> PreTrainedModel:
         raise HeadcountError("An adapter of prompts or prefixes leaves all heads as they were. Load its base.")
     if not merge:
         return cast(PreTrainedModel, peft.get_base_model())
-    try:
-        with torch.no_grad():
-            return cast(PreTrainedModel, copy.deepcopy(peft).merge_and_unload())
-    except Exception as error:  # of peft, where a kind of adapter cannot be merged
-        raise HeadcountError(f"The adapter cannot be merged: {in_short(error)}. Try merge=False.") from error
+    return _merged(copy.deepcopy(peft), "The adapter", "Try merge=False.")
 
 
 def is_adapted(module: nn.Module) -> bool:
@@ -99,6 +95,14 @@ def merge_adapter(hf: PreTrainedModel, folder: Path) -> PreTrainedModel:
         raise HeadcountError(f"{where} could not be put on its base: {in_short(error)}") from error
     require_same(list(wanted), [name for name in there if name in wanted or name not in of_base], where)
     require_finite(wrapped, where)
-    with torch.no_grad():
-        merged: PreTrainedModel = wrapped.merge_and_unload()
-    return merged
+    return _merged(wrapped, where, "Load it with peft, and give headcount.load the model with merge=False.")
+
+
+@torch.no_grad()
+def _merged(peft: Any, where: str, cure: str) -> PreTrainedModel:
+    try:
+        return cast(PreTrainedModel, peft.merge_and_unload())
+    except MemoryError:
+        raise
+    except Exception as error:  # of peft, where a kind of adapter cannot be merged
+        raise HeadcountError(f"{where} cannot be merged: {in_short(error).rstrip('.')}. {cure}") from error

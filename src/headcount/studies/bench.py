@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
-from ..core.cache import Result
 from ..core.errors import HeadcountError
 from ..core.keys import digest
 from ..core.progress import waiting
@@ -14,12 +14,23 @@ from ..core.provenance import Facts
 from ..models import Model, load
 from . import STUDIES
 from .panel import Fingerprinted, loading_of
-from .plan import Job, Step, Subject
+from .plan import Job, Subject
 
 Loader = Callable[..., Model]
 """Of a name, and of options such as device and dtype where a study has them."""
 KEPT_SHARE = 0.25
-"""Models are kept while all of them together take less than this share of the machine's memory."""
+"""Models are kept while all of them together take less than this share of the machine's memory, or a worker's own."""
+
+
+class Asks(Protocol):
+    """What a step says of what it needs."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def settings(self) -> Facts: ...
+    @property
+    def subject(self) -> Subject | None: ...
 
 
 @dataclass
@@ -27,6 +38,7 @@ class Bench:
     loader: Loader = load
     names: tuple[str, ...] = ()
     """All models of the study, to tell apart folders of the same name."""
+    share: float = KEPT_SHARE
     _models: dict[tuple[str, str], Model] = field(default_factory=dict)
     _examples: dict[str, Fingerprinted] = field(default_factory=dict)
 
@@ -42,7 +54,7 @@ class Bench:
                 _ = model.fingerprint  # takes a moment for large models
             weights = [weight for kept in (*self._models.values(), model) for weight in kept.hf.parameters()]
             size = sum(weight.numel() * weight.element_size() for weight in weights)
-            if size > KEPT_SHARE * psutil.virtual_memory().total:
+            if size > self.share * psutil.virtual_memory().total:
                 self._models.clear()
             self._models[key] = model
         return self._models[key]
@@ -52,6 +64,11 @@ class Bench:
         """Whether all models of the study are in memory."""
         return set(self.names) <= {name for name, _ in self._models}
 
+    def clear(self) -> None:
+        """Forget all, for those who need the memory; what is asked for again is loaded again."""
+        self._models.clear()
+        self._examples.clear()
+
     def examples(self, name: str, asked: Facts) -> Fingerprinted:
         """What a panel asks of a model, made once."""
         key = digest([name, asked])
@@ -60,7 +77,7 @@ class Bench:
             self._examples[key] = kind.settings(**asked["panel"]).examples(self.model(name, asked))
         return self._examples[key]
 
-    def job(self, step: Step[Result], advance: Callable[[float], None], note: Callable[[str], None]) -> Job:
+    def job(self, step: Asks, advance: Callable[[float], None], note: Callable[[str], None]) -> Job:
         """What a step needs, checked against what it was planned with."""
         subject = step.subject
         if subject is None:

@@ -3,12 +3,14 @@
 from typing_extensions import TypedDict
 
 from ..core.cache import Store
+from ..core.errors import HeadcountError, in_short
 from ..core.progress import waiting
 from ..meters.memory import show_bytes
 from ..meters.speed import tokens_a_second
 from ..view.tables import print_table, say
 from .bench import Bench
 from .runner import plan_study
+from .shapes import SPEED, needs_of, shape_name, stand_in
 from .study import Study
 
 
@@ -42,8 +44,13 @@ def plan_facts(study: Study, memory: int | None) -> list[PlannedStep]:
 
 
 def print_plan(study: Study, memory: int | None) -> None:
-    """One row per step."""
-    steps, rows = plan_facts(study, memory), list[tuple[str, ...]]()
+    """One row per step; where a model is not here and its shape is known, one row per model, for a GPU."""
+    try:
+        steps, rows = plan_facts(study, memory), list[tuple[str, ...]]()
+    except HeadcountError as error:
+        if not all(map(shape_name, study.models)):
+            raise
+        return _print_needs(study, memory, str(error))
     for step in steps:
         time_left = "cached" if step["cached"] else show_seconds(step["seconds"])
         rows.append((step["step"], f"{step['forwards']:,}", time_left, show_bytes(step["bytes"])))
@@ -52,6 +59,19 @@ def print_plan(study: Study, memory: int | None) -> None:
     most = show_bytes(max(step["bytes"] for step in steps))
     done = f"{len(steps)} steps, {len(steps) - len(left)} of them cached; about {show_seconds(sum(left))} left,"
     say(f"{done} and at most {most} beyond the model. Forwards: prompts run; a backward pass counts as one.")
+
+
+def _print_needs(study: Study, memory: int | None, why: str) -> None:
+    bench = Bench(stand_in, study.models)
+    found = needs_of(plan_study(study, bench, memory).plan.steps, bench)
+    rows = []
+    for needs in found:
+        sizes = show_bytes(needs.weights), show_bytes(needs.beyond)
+        rows.append((needs.model, str(needs.steps), f"{needs.tokens:,.0f}", f"{needs.hours:.2g}", *sizes))
+    say(f"Not all models are here ({in_short(Exception(why), 100)}), so this is from their shapes alone.")
+    print_table(("model", "steps", "tokens", "GPU hours", "weights", "beyond them"), rows)
+    say(f"GPU hours: plain forward passes at {SPEED:.0e} operations a second, a sixth of an A100's best.")
+    say(f"{sum(needs.hours for needs in found):.2g} GPU hours in all; --on ray or slurm shares out the steps.")
 
 
 def show_seconds(seconds: float) -> str:

@@ -109,10 +109,6 @@ class Step(Generic[R_co]):
     def key(self) -> str:
         return digest(self.description)
 
-    def compute(self, job: Job, inputs: Sequence[object]) -> R_co:
-        function = cast(Callable[..., R_co], resolve(self.function))
-        return function(job, *inputs)
-
 
 @dataclass(frozen=True)
 class Found:
@@ -199,6 +195,17 @@ def _with_needs(step: Step[Result]) -> Iterator[Step[Result]]:
     for needed in step.needs:
         yield from _with_needs(needed)
     yield step
+
+
+PART = 2**19
+"""Tokens of a part, about: some minutes where a model fits its machine. What costs less than two parts is not split.
+That depends on the plan alone, never on who runs it, so that keys agree."""
+
+
+def parts_of(cost: float, most: int) -> list[tuple[int, int]]:
+    """The parts of a long step, each with its number and how many there are; none where it is not worth while."""
+    count = min(int(cost // PART), most)
+    return [(number, count) for number in range(count)] if count > 1 else []
 
 
 def mean_length(examples: Sequence[Example]) -> float:

@@ -4,7 +4,8 @@ attention as patterns."""
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from ..core.errors import HeadcountError
+from ..core.errors import HeadcountError, require_known
+from ..core.words import FigureWidth
 from ..meters.attention_patterns import AttentionPattern
 from ..rank.comparison import Comparison
 from ..rank.explanation import Explanation
@@ -16,6 +17,7 @@ from ..view.agreement import draw_agreement, draw_overlap
 from ..view.attention import draw_attention
 from ..view.head_map import draw_scores
 from . import STUDIES
+from .study import WIDTHS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,6 +33,7 @@ def plot(
     threshold: float | None = 0.9,
     title: str = "",
     one_panel: bool = False,
+    width: FigureWidth = "",
 ) -> "Figure":
     """Draw a result, or several of one kind. Returns a matplotlib figure, to be shown or saved.
 
@@ -45,13 +48,14 @@ def plot(
 
     - `threshold`: of explained effect.
     - `one_panel`: all curves of explained effect in one panel, also where they are of several tasks.
+    - `width`: of a figure of curves: `"column"` or `"page"` of a paper; as wide as its panels by default.
     """
     listed = list(results) if isinstance(results, Sequence) else [results]
     if not listed:
         raise HeadcountError("There is nothing to plot: no curves, scores or patterns were given.")
     for kind, draw in DRAWN.items():
         if all(isinstance(entry, kind) for entry in listed):
-            return draw(listed, title, {"threshold": threshold, "one_panel": one_panel})
+            return draw(listed, title, {"threshold": threshold, "one_panel": one_panel, "width": width})
     came = ", ".join(sorted({type(entry).__name__ for entry in listed}))
     known = ", ".join(kind.__name__ for kind in DRAWN)
     raise HeadcountError(f"A figure shows results of one kind, such as {known}; these are {came}.")
@@ -64,9 +68,11 @@ def _curves(curves: list[Curve], title: str, asked: "Asked") -> "Figure":
         raise HeadcountError(f"{apart} and cannot share a figure. Plot them one by one.")
     study = next(study for study in STUDIES.sound().values() if study.curves in kinds)
     more = {"one_panel": True} if asked["one_panel"] else {}
+    if asked["width"]:
+        require_known(asked["width"], WIDTHS, "width of a figure")
     if more and "explained" not in kinds:
         raise HeadcountError("Only curves of explained effect can stand in one panel. Leave one_panel out.")
-    return cast("Figure", study.part("figure").plot(curves, asked["threshold"], title, **more))
+    return cast("Figure", study.part("figure").plot(curves, asked["threshold"], title, width=asked["width"], **more))
 
 
 def _explanations(found: list[Explanation], title: str, asked: "Asked") -> "Figure":

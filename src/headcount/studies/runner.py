@@ -5,8 +5,10 @@
 Finished steps are found in the cache by their keys, so a killed run goes on where it stopped.
 """
 
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic
@@ -21,7 +23,9 @@ from ..models.changes import leaves_no_trace
 from ..sweeps import Curve
 from ..view.page.notebook import HEIGHT, framed
 from .bench import Bench, Loader
-from .executor import Executor, Ledger, in_process
+from .executors import engaged
+from .executors.in_process import in_process
+from .executors.schedule import Executor, Ledger
 from .kind import Cell, Summary, Together
 from .names import named_apart
 from .outputs import S, holds_another, results, write_common
@@ -103,9 +107,10 @@ def run(
     memory: int | None = None,
     loader: Loader = load,
     cache: bool = True,
-    executor: Executor = in_process,
+    executor: Executor | str = in_process,
     long: bool = False,
     quiet: bool = False,
+    width: str = "",
 ) -> StudyResult[Summary]:
     """Run a bundled study by its name, or a TOML file.
 
@@ -118,15 +123,40 @@ def run(
     - `memory`: bytes that edges may use beyond the model; half a gigabyte by default, or what one prompt needs.
     - `loader`: how a model's name becomes a model; `headcount.load` by default.
     - `cache`: whether finished steps are looked up and kept.
-    - `executor`: what takes the plan; in this process by default.
+    - `executor`: where the steps are run: in this process by default, or `"local"`, `"ray"`, `"slurm"`, or what
+      `headcount.executor` gives, which takes options and keeps its workers for the next study.
     - `long`: whether it may take more than a week.
+    - `width`: of the figure, `"column"` or `"page"` of a paper; as wide as its panels by default.
     """
-    read = read_study(study, quick=quick, models=models, tasks=tasks, overrides=overrides)
+    read = read_study(study, quick=quick, models=models, tasks=tasks, overrides=overrides, width=width)
     folder = writable_folder(Path(out) if out else Path("headcount-results") / read.name)
-    store = Store() if cache else None
-    if store is not None:
+    with engaged(executor, loader is load) as execute, _store(cache) as store:
+        return _run(read, folder, store, Bench(loader, read.models), execute, memory, long, quiet)
+
+
+@contextmanager
+def _store(cache: bool) -> Iterator[Store]:
+    """The user's, or one for this run alone."""
+    if cache:
+        store = Store()
         writable_folder(store.folder)
-    bench, ledger = Bench(loader, read.models), Ledger()
+        yield store
+    else:
+        with tempfile.TemporaryDirectory(prefix="headcount-") as place:
+            yield Store(Path(place) / "steps")
+
+
+def _run(
+    read: Study,
+    folder: Path,
+    store: Store,
+    bench: Bench,
+    executor: Executor,
+    memory: int | None,
+    long: bool,
+    quiet: bool,
+) -> StudyResult[Summary]:
+    ledger = Ledger()
     with waiting("planning"):
         planned = plan_study(read, bench, memory)
     _require_end(planned.plan, bench, store, long)
@@ -151,7 +181,7 @@ def run(
                 bar.tell(f"{number} of {len(rows)} panels: {folder / 'figure.png'}")
                 written = time.monotonic()
         found = executor(planned.of_cells, bench, store, bar, ledger, found)
-        if any(store is None or not store.has(step.key) for step in planned.last):
+        if any(not store.has(step.key) for step in planned.last):
             # They may wait for other programs. What is there by now is written without them first.
             _write(folder, read, planned, ledger, planned.without_last(found))
         found = executor(planned.plan, bench, store, bar, ledger, found)
@@ -178,9 +208,9 @@ def _write(
     return flat, summary
 
 
-def _require_end(plan: Plan, bench: Bench, store: Store | None, long: bool) -> None:
+def _require_end(plan: Plan, bench: Bench, store: Store, long: bool) -> None:
     """Of the steps that are not finished yet."""
-    left = [step for step in plan.steps if step.subject and not (store and store.has(step.key))]
+    left = [step for step in plan.steps if step.subject and not store.has(step.key)]
     if sum(step.cost for step in left) < SOON:
         return
     tokens: dict[Model, float] = {}

@@ -4,17 +4,20 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast, get_args
 
 import tomli_w
 
-from ..core.errors import HeadcountError, did_you_mean, in_short
+from ..core.errors import HeadcountError, did_you_mean, in_short, require_known
 from ..core.plain import plain, quoted
 from ..core.reading import local_path, read_text
+from ..core.words import FigureWidth
 from . import STUDIES
 from .kind import StudyKind
 from .panel import Panel, Table
 
-TABLES = ("kind", "title", "defaults", "quick", "panel")
+WIDTHS = tuple(filter(None, get_args(FigureWidth)))
+TABLES = ("kind", "title", "width", "defaults", "quick", "panel")
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,8 @@ class Study:
     name: str
     title: str
     panels: tuple[Panel, ...]
+    width: FigureWidth = ""
+    """Of the figure; no part of what is computed."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -36,7 +41,8 @@ class Study:
             values |= {key: _fixed(values[key]) for key in panel.FILES}
             # An empty list of alphas says more than leaving the key out, an empty text does not.
             written.append({key: value for key, value in values.items() if value not in ("", None)})
-        return tomli_w.dumps({"kind": self.kind.name, "title": self.title, "panel": written})
+        width = {"width": self.width} if self.width else {}
+        return tomli_w.dumps({"kind": self.kind.name, "title": self.title, **width, "panel": written})
 
 
 def read_study(
@@ -46,6 +52,7 @@ def read_study(
     models: Sequence[str] = (),
     tasks: Sequence[str] = (),
     overrides: Mapping[str, object] | None = None,
+    width: str = "",
 ) -> Study:
     """A bundled study by its name, or a TOML file by its path.
 
@@ -60,6 +67,7 @@ def read_study(
     if tasks:
         own = {task: [panel for panel in written if panel["task"] == task] for task in tasks}
         written = [panel for task, panels in own.items() for panel in panels or [{"task": task}]]
+    written = [{**panel, "task": task} for panel in written for task in _tasks_of(panel["task"])]
     if not written:
         raise HeadcountError(f'The study {path} has no panel. Add at least: [[panel]] with task = "ioi".')
     if models:
@@ -70,7 +78,24 @@ def read_study(
     tables = kind.settings.apart([{**raw.get("defaults", {}), **panel, **late} for panel in written])
     panels = tuple(kind.settings(**table) for table in tables)
     kind.settings.check_together(panels, str(path))
-    return Study(kind, path.stem, plain(str(raw.get("title", path.stem))), panels)
+    title, asked = plain(str(raw.get("title", path.stem))), width or raw.get("width", "")
+    return Study(kind, path.stem, title, panels, cast(FigureWidth, _width(asked)))
+
+
+def _width(asked: object) -> str:
+    if asked == "":
+        return ""
+    require_known(asked, WIDTHS, "width of a figure")
+    return str(asked)
+
+
+def _tasks_of(name: str) -> list[str]:
+    """Of a pattern, such as blimp:*, what it stands for."""
+    if not isinstance(name, str) or not name.endswith("*"):
+        return [name]
+    from ..tasks.known_sets import parts_of
+
+    return parts_of(name)
 
 
 def study_path(source: str) -> Path:
@@ -129,6 +154,7 @@ def study_schema(kind: StudyKind) -> Table:
     definitions = panel.pop("$defs", {})
     some = {**panel, "required": []}
     properties: Table = {"kind": {"const": kind.name, "default": kind.name}, "title": {"type": "string"}}
+    properties["width"] = {"enum": list(WIDTHS)}
     properties |= {"defaults": some, "quick": some, "panel": {"type": "array", "minItems": 1, "items": panel}}
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": kind.name, "type": "object"}
     return {**schema, "properties": properties, "additionalProperties": False, "$defs": definitions}

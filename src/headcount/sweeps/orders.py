@@ -9,7 +9,7 @@ in their orders and meters alone.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor
 from ..core.errors import HeadcountError
 from ..core.words import SCORE_ORDERS, Mode, ScoreOrder
 from ..meters import Meter, Readings
+from ..meters.meter import WHOLE, Part, SharedMeter
 from ..rank.scores import EdgeScores, HeadScores, ranked
 
 Scores = HeadScores | EdgeScores
@@ -61,15 +62,28 @@ class Order(ABC, Generic[M]):
         return {name: value.reshape(self.draws, len(ks), -1) for name, value in found.items()}
 
 
-def measured(order: Order[M], meter: Meter[M], ks: Sequence[int]) -> Readings:
-    """What a meter reads at every k of an order, [draw, k, example]. Each different mask is run once."""
+def measured(order: Order[M], meter: Meter[M], ks: Sequence[int], part: Part = WHOLE) -> Readings:
+    """What a meter reads at every k of an order, [draw, k, example]. Each different mask is run once. Of a part of the
+    work, what is left to other parts is not a number."""
     points = order.points(ks)
     chosen, place = order.different(points)
     starts = range(0, len(chosen), order.at_once)
-    parts = [meter.measure(order.masks(chosen[start : start + order.at_once])) for start in starts]
+    parts = [_read(meter, order.masks(chosen[start : start + order.at_once]), part) for start in starts]
     meter.advance((len(points) - len(chosen)) * len(meter))
-    found = {name: np.concatenate([part[name] for part in parts])[place] for name in parts[0]}
+    found = {name: np.concatenate([each[name] for each in parts])[place] for name in parts[0]}
     return order.fold(found, ks)
+
+
+def _read(meter: Meter[M], masks: M, part: Part) -> Readings:
+    return meter.measure(masks) if part == WHOLE else cast(SharedMeter, meter).measure(cast(Tensor, masks), part)
+
+
+def merged(parts: Sequence[Readings]) -> Readings:
+    """The whole from all parts, bit for bit."""
+    found = dict(parts[0])
+    for other in parts[1:]:
+        found = {name: np.where(np.isnan(value), other[name], value) for name, value in found.items()}
+    return found
 
 
 class UnitOrder(Order[Tensor]):

@@ -19,6 +19,8 @@ from .curve import Curve
 
 TOP_SHARE = 0.1
 """Of all heads are taken of scores, unless k says how many."""
+ALIKE = 0.3
+"""Mean overlap from which sets are of one cluster."""
 PARTS = ("task", "model", "method", "order", "fill")
 """What may set results apart."""
 
@@ -63,6 +65,20 @@ class Overlap(Tabled):
         """Heads in both over heads in either, [set, set]."""
         sets = list(map(set, self.sets.values()))
         return np.array([[len(one & other) / max(len(one | other), 1) for other in sets] for one in sets])
+
+    def clusters(self, least: float = ALIKE) -> list[list[str]]:
+        """Names of sets that share their heads, the largest cluster first: two clusters are joined, the nearest first,
+        as long as the mean overlap (Jaccard) between their sets is at least `least`. Within one, those that were joined
+        first stand side by side."""
+        near, found = self.jaccard, [[place] for place in range(len(self.sets))]
+        while len(found) > 1:
+            pairs = combinations(range(len(found)), 2)
+            share, one, other = max((float(near[np.ix_(found[a], found[b])].mean()), -a, -b) for a, b in pairs)
+            if share < least:
+                break
+            joined = found.pop(-other)
+            found[-one] += joined
+        return [[self.names[place] for place in group] for group in sorted(found, key=len, reverse=True)]
 
     def rows(self) -> list[Row]:
         """A row for each two sets: how many heads they share, how many two random sets of their sizes would, and how

@@ -14,6 +14,7 @@ from ..core.provenance import Facts, provenance
 from ..core.words import AIMS, GRIDS, ORDERS, POSITIONS, AttentionMethod, Mode, Positions, Readers, in_words
 from ..edit import Fill
 from ..meters import Advance, Meter
+from ..meters.meter import WHOLE, Part
 from ..meters.metrics import require_metric
 from ..models import Model
 from ..models.changes import leaves_no_trace
@@ -21,7 +22,7 @@ from ..rank.fit import Learning
 from ..tasks.examples import Task
 from .curve import MIB_SHARES, Curve
 from .mix import MIX_POINTS, choose_mix
-from .orders import M, Order, Scores, measured
+from .orders import M, Order, Scores, measured, merged
 from .units import AnyUnits, Asked, AttentionEdges, Edges, units_of
 
 Ks = str | Sequence[int] | None  # a grid by its name, or numbers of units
@@ -30,15 +31,25 @@ Refine = Callable[[Curve], list[int]]
 
 
 def trace(
-    facts: Facts, order: Order[M], meter: Meter[M], ks: Sequence[int], refine: Refine | None = None, rounds: int = 2**31
+    facts: Facts,
+    order: Order[M],
+    meter: Meter[M],
+    ks: Sequence[int],
+    refine: Refine | None = None,
+    rounds: int = 2**31,
+    part: Part = WHOLE,
+    parts: Sequence[Curve] = (),
 ) -> Curve:
-    """A curve of what a meter reads at every k of an order, and at the k that `refine` adds, round by round."""
-    curve = Curve(**facts, ks=tuple(ks), values=measured(order, meter, ks))
+    """A curve of what a meter reads at every k of an order, and at the k that `refine` adds, round by round. A `part`
+    of it has some of the first k, and the whole can begin with all `parts`."""
+    values = merged([each.values for each in parts]) if parts else measured(order, meter, ks, part)
+    curve = Curve(**facts, ks=tuple(ks), values=values)
+    refine = None if part != WHOLE else refine
     while refine and rounds and (missing := refine(curve)):
         found, together = measured(order, meter, missing), np.array([*curve.ks, *missing])
         place = together.argsort()
-        merged = {name: np.concatenate([curve.values[name], found[name]], axis=1)[:, place] for name in curve.values}
-        curve = replace(curve, ks=tuple(together[place].tolist()), values=merged)
+        values = {name: np.concatenate([curve.values[name], found[name]], axis=1)[:, place] for name in curve.values}
+        curve = replace(curve, ks=tuple(together[place].tolist()), values=values)
         rounds -= 1
     return curve
 
@@ -66,6 +77,8 @@ def sweep(
     draws: int = 20,
     seed: int = 0,
     memory: int | None = None,
+    part: Part = WHOLE,
+    parts: Sequence[Curve] = (),
     advance: Advance | None = None,
 ) -> Curve:
     """Measure the test split of a task with k units kept (or masked), for growing k.
@@ -89,6 +102,8 @@ def sweep(
     - `prune`: for edges, measure circuits without their dangling edges; with counterfactual fill it is the same.
     - `draws`: how many random orders.
     - `memory`: bytes that may be used beyond the model, for edges.
+    - `part`, `parts`: long sweeps are done in parts, which differ in nothing: (0, 3) is the first of three, a curve
+      with some of its points; all three given as `parts`, the whole is made from them and goes on from there.
     - `advance`: told how many prompts have been run. Without it a bar is shown in a terminal.
     """
     if keep is not None and mask is not None:
@@ -132,7 +147,8 @@ def sweep(
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · {order}")
         meter: Meter[Any] = swept.meter(task, asked, advance or bar.advance)
-        curve = trace(facts, masks, meter, grid, refine, rounds=1 if asked.by_chance else 2**31)
+        rounds = 1 if asked.by_chance else 2**31
+        curve = trace(facts, masks, meter, grid, refine, rounds, part, parts)
         return replace(curve, own=swept.own(asked, cast(Any, meter)))
 
 

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -14,7 +15,7 @@ from ..core.words import SPLITS_BY, SplitBy
 from .entries import entries_of, is_own, read_entries
 from .examples import Task
 from .jsonl import Entry, examples_of
-from .known_sets import KNOWN_SETS, is_known_set, read_known_set
+from .known_sets import KNOWN_SETS, is_known_set, read_known_set, short_name, title_of
 from .lm_eval import PREFIX, read_lm_eval
 from .nonsense import PREFIX as NONSENSE
 from .nonsense import nonsense
@@ -107,7 +108,7 @@ def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
     rng = random.Random(f"{name} {seed}")
     items: Sequence[Sequence[Item]]
     if is_known_set(name):
-        title, items = name.partition(":")[0], read_known_set(name, rng)
+        title, items = title_of(name), read_known_set(name, rng)
     elif is_own(name):
         return _own(plain(Path(name).stem), read_entries(name), name, tokens, n, seed)
     elif name.startswith(PREFIX):
@@ -125,7 +126,7 @@ def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
             return Task(name, title, source.metric, first, second)
         items = source.items(rng)
     train, test = draw_completions(items, tokens, n // 2, name)
-    return Task(name, title, "log_prob", train, test)
+    return Task(short_name(name), title, "log_prob", train, test)
 
 
 def _own(name: str, entries: Mapping[int, Entry], where: str, tokens: Tokens, n: int, seed: int) -> Task:
@@ -143,8 +144,8 @@ def _splits_templates(name: str) -> bool:
 
 
 def tokens_of(model: "Model") -> Tokens:
-    """What tasks ask a model's tokenizer."""
-    return Tokens(model.encode, model.vocabulary, model.context, _start_token(model))
+    """What tasks ask a model's tokenizer. Prompts come again and again, with one word or another behind them."""
+    return Tokens(lru_cache(model.encode), model.vocabulary, model.context, _start_token(model))
 
 
 def _start_token(model: "Model") -> int | None:

@@ -4,6 +4,8 @@
     gsm8k:path/to/file.jsonl   the same set from a file that you have: jsonl, json, csv or parquet
     gsm8k:path/to/folder       ... or from a folder written by `save_to_disk`
     blimp:wh_island            one part of BLiMP
+    blimp:*                    in a study, a panel for each of its 67 parts
+    blimp:path/to/folder/*     ... or for each file of a folder
 
 As in causal head gating (Nam et al. 2025, section 6.1), one worked example stands in front of a prompt. The examples
 are the shortest items of the same side and kind, and are not items themselves. BLiMP goes without.
@@ -26,7 +28,7 @@ from ..core.files import read_toml
 from ..core.plain import quoted
 from ..core.reading import local_path
 from .examples import first_difference
-from .records import Record, from_disk, from_hub
+from .records import FILES, Record, from_disk, from_hub, hub_parts
 from .source import Item, lettered
 
 Sides = tuple[list[Item], list[Item]]
@@ -65,6 +67,34 @@ def read_known_set(name: str, rng: random.Random) -> Sides:
 
 def is_known_set(name: str) -> bool:
     return name.partition(":")[0] in _SETS
+
+
+def short_name(name: str) -> str:
+    """Of one of BLiMP's parts, without where its file lies; any other name as it is."""
+    base, _, place = name.partition(":")
+    return f"{base}:{Path(place).stem}" if place and base == "blimp" else name
+
+
+def title_of(name: str) -> str:
+    """Of a set its name; of one of its parts that of the part."""
+    base, _, place = name.partition(":")
+    return Path(place).stem.replace("_", " ") if place and base == "blimp" else base
+
+
+def parts_of(name: str) -> list[str]:
+    """`SET:FOLDER/*` as the files of the folder, `blimp:*` as its parts on the hub; any other name as it is."""
+    base, _, place = name.partition(":")
+    if base not in _SETS or not place.endswith("*"):
+        return [name]
+    if place == "*":
+        if base != "blimp":
+            raise HeadcountError(f"The set {base} has no parts. Give it as it is, or files: {base}:FOLDER/*")
+        return [f"{base}:{part}" for part in hub_parts(base, _SETS[base]["hub"])]
+    folder, pattern = local_path(place).parent, Path(place).name
+    files = sorted(path for path in folder.glob(pattern) if path.suffix in FILES)
+    if not files:
+        raise HeadcountError(f"No file in {folder} matches {quoted(pattern)}. They end in {', '.join(FILES)}.")
+    return [f"{base}:{path}" for path in files]
 
 
 def _commonsense_qa(record: Record, rng: random.Random) -> Item:

@@ -13,12 +13,13 @@ from ..core.reading import json_words, lines_of, parse_json
 Record = Mapping[str, Any]
 Splits = dict[str, Iterable[Record]]
 
+FILES = (".json", ".jsonl", ".csv", ".parquet")
 HUB_SECONDS = 5.0
 """How long the hub may take to answer at all. `datasets` itself would try again for a minute."""
 
 
 def from_disk(base: str, path: Path) -> Splits:
-    readers = {".json": _read_json, ".jsonl": _read_json, ".csv": _read_csv, ".parquet": _read_parquet}
+    readers = dict(zip(FILES, (_read_json, _read_json, _read_csv, _read_parquet), strict=True))
     if not path.exists():
         raise HeadcountError(f"The set {base}:{path} is to be read from {path}, which does not exist. Check the path.")
     if path.is_dir():
@@ -114,6 +115,19 @@ def from_hub(base: str, hub: str, configs: Sequence[str], wanted: Sequence[str],
             f" Check the name and the network, or give a file that you have: {base}:path/to/file.jsonl"
         ) from error
     return dict(splits)
+
+
+def hub_parts(base: str, hub: str) -> list[str]:
+    """The names of the parts of a set on the hub, in their order."""
+    datasets = _library()
+    try:
+        with hub_or_cache(datasets):
+            return sorted(datasets.get_dataset_config_names(hub))
+    except Exception as error:  # as above
+        raise HeadcountError(
+            f"The parts of {base} are listed on the Hugging Face hub ({hub}), which cannot be read:"
+            f" {_first_line(error)} Check the network, or give a folder that you have: '{base}:FOLDER/*'"
+        ) from error
 
 
 def whole_set(hub: str, config: str) -> Splits:

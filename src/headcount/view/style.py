@@ -13,12 +13,24 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ..core.files import write_file
+from ..core.words import FigureWidth
 
 T = TypeVar("T")
 STYLE: Any = mpl.rc_params_from_file(Path(__file__).with_name("headcount.mplstyle"), use_default_template=False)
 styled = mpl.rc_context(STYLE)
 """Decorates a function that draws."""
 CAPTION: Any = {"fontsize": 7, "color": "#555555"}
+CAPTION_LINES = 2
+"""At most; the pages of the studies in docs/ say the rest."""
+WIDTHS = {"column": 3.3, "page": 6.9}
+"""Inches of a column and of the text block of a two-column paper."""
+LEAST = 1.3
+"""Inches that a panel takes at least."""
+
+
+def figure_width(natural: float, asked: FigureWidth, panels: int) -> float:
+    """Of so many panels side by side, as wide as asked for where they fit."""
+    return max(WIDTHS[asked], LEAST * panels) if asked else natural
 
 
 def surround(
@@ -28,7 +40,15 @@ def surround(
     titled = {"title": "\n".join(wrap(title, int(figure.get_figwidth() * letters))) or None, "title_fontsize": 10.5}
     place: Any = {"loc": "outside upper center", "ncols": columns, **titled, **look}
     figure.legend(legend.values(), legend.keys(), **place)
-    figure.supxlabel("\n".join(wrap(caption, int(figure.get_figwidth() * (letters + 5)))), **CAPTION)
+    figure.supxlabel(_in_lines(caption, int(figure.get_figwidth() * (letters + 5))), **CAPTION)
+
+
+def _in_lines(caption: str, letters: int) -> str:
+    """As many of its parts, the first before the last, as the lines of a caption hold."""
+    parts = caption.split("; ")
+    while len(parts) > 1 and len(wrap("; ".join(parts), letters)) > CAPTION_LINES:
+        parts.pop()
+    return "\n".join(wrap("; ".join(parts), letters))
 
 
 def within(words: str, inches: float, size: float = 10) -> str:

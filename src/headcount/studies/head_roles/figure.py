@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from ...core.words import ROLES
+from ...core.words import ROLES, FigureWidth
 from ...rank.roles import LABELS, HeadRoles
 from ...sweeps.curve import Curve
-from ...view.style import different, grouped, number_heads, styled, surround, within
+from ...view.style import different, figure_width, grouped, number_heads, styled, surround, within
 
 ROLE_COLOURS = {"facilitation": "#45b36b", "irrelevance": "#2f6db3", "interference": "#b3262b", "chance": "#8a8a8a"}
 ROLE_DASHES: dict[str, Any] = {
@@ -27,9 +27,8 @@ ROLE_DASHES: dict[str, Any] = {
 UNCLEAR_COLOUR = "#e6e6e6"
 CHANGES = {"log_prob_change": "of the target", "log_prob_per_token_change": "of a target token"}
 MAP_CAPTION = (
-    ". Maps: the role that most seeds give a head, paler where they disagree, grey where none leads, crosses where it"
-    " is interference; above, share of the heads with a score of at least one half, facilitation · irrelevance ·"
-    " interference"
+    "maps: the role that most seeds give a head, paler where they disagree, crosses: interference",
+    "above the maps, share of heads with a score of at least one half, facilitation · irrelevance · interference",
 )
 CURVE_WIDTH, MAP_WIDTH, ROW_HEIGHT = 3.1, 1.75, 2.3
 
@@ -37,19 +36,19 @@ Cell = tuple[HeadRoles | None, Sequence[Curve]]
 """One task and model; without roles no map is drawn."""
 
 
-def plot(curves: Sequence[Curve], threshold: float | None = None, title: str = "") -> Figure:
+def plot(curves: Sequence[Curve], threshold: float | None = None, title: str = "", width: FigureWidth = "") -> Figure:
     """One row per task, one column per model."""
     rows = grouped(curves, "title").values()
-    return draw_roles([[(None, own) for own in grouped(row, "model").values()] for row in rows], title)
+    return draw_roles([[(None, own) for own in grouped(row, "model").values()] for row in rows], title, width)
 
 
 @styled
-def draw_roles(rows: Sequence[Sequence[Cell]], title: str = "") -> Figure:
+def draw_roles(rows: Sequence[Sequence[Cell]], title: str = "", width: FigureWidth = "") -> Figure:
     """Rows of tasks, columns of models; all curves of a row have one scale."""
     models = max(len(row) for row in rows)
     maps = models if any(roles is not None for row in rows for roles, _ in row) else 0
-    width = max(models * CURVE_WIDTH + maps * MAP_WIDTH + 0.4, 4.6)
-    figure = Figure(figsize=(width, ROW_HEIGHT * len(rows) + 1.3), layout="constrained")
+    inches = figure_width(max(models * CURVE_WIDTH + maps * MAP_WIDTH + 0.4, 4.6), width, models + maps)
+    figure = Figure(figsize=(inches, ROW_HEIGHT * len(rows) + 1.3), layout="constrained")
     ratios = [CURVE_WIDTH] * models + [MAP_WIDTH] * maps
     axes = figure.subplots(len(rows), models + maps, squeeze=False, width_ratios=ratios)
     for number, (row, places) in enumerate(zip(rows, axes, strict=True)):
@@ -72,7 +71,7 @@ def draw_roles(rows: Sequence[Sequence[Cell]], title: str = "") -> Figure:
         legend[words] = Line2D([], [], **_look(order))
     if maps:
         legend["unclear"] = Patch(color=UNCLEAR_COLOUR)
-    surround(figure, legend, 5 if width > 7 else 3, title, _caption(rows))
+    surround(figure, legend, 5 if inches > 7 else 3 if inches > 4 else 2, title, _caption(rows))
     return figure
 
 
@@ -150,9 +149,11 @@ def _caption(rows: Sequence[Sequence[Cell]]) -> str:
     base = "G+" if curves[0].base == "plus" else "all ones"
     fill = "zero" if curves[0].fill == "zero" else f"the fill {curves[0].fill}"
     heads = list(dict.fromkeys(f"{curve.model} ({curve.total:,} heads)" for curve in curves))
-    return (
-        f"{', '.join(heads)}; gates fitted on other prompts, {seeds} seeds; lines: mean over seeds"
-        f" of log P with the first k gates at 0 minus log P with them at 1, the others as in {base}, on"
-        f" {examples} test prompts; bands: 90 % intervals over seeds and prompts; shut gates let {fill} through"
-        f"{MAP_CAPTION if any(roles is not None for roles, _ in cells) else ''}"
-    )
+    parts = [
+        f"{', '.join(heads)}, {seeds} seeds, {examples} test prompts",
+        f"lines: change in log P when the first k gates close, the others as in {base}",
+        "bands: 90 % intervals over seeds and prompts",
+        *(MAP_CAPTION if any(roles is not None for roles, _ in cells) else ()),
+        f"closed gates let {fill} through",
+    ]
+    return "; ".join(parts)

@@ -62,7 +62,8 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[RolesCell]]) -> R
     for cell, name in zip(flat, file_names([(cell.scores.task, cell.scores.model) for cell in flat]), strict=True):
         cell.scores.save(folder / "roles" / name)
     write_file(folder / "roles.csv", csv_text([row for cell in flat for row in cell.scores.rows()]))
-    save_figure(draw_roles([[(cell.scores, cell.curves) for cell in row] for row in cells], title=study.title), folder)
+    rows = [[(cell.scores, cell.curves) for cell in row] for row in cells]
+    save_figure(draw_roles(rows, title=study.title, width=study.width), folder)
     told = cannot_do(curve for cell in flat for curve in cell.curves)
     return summary_of(RolesSummary, study, warnings=told, cells=[_entry(cell.scores, cell.curves) for cell in flat])
 

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 
-from ...core.words import Control, in_words
-from ...edit import Fill
+from ...core.words import Control, FigureWidth, in_words
+from ...rank import METHODS
 from ...sweeps import Curve, Ratio, Repeats, compare_repeats, control
-from ...view.style import different, grouped, styled, surround, within
+from ...view.style import different, figure_width, grouped, styled, surround, within
 
 MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46")
 CHANCE_COLOUR = "#8a8a8a"
@@ -22,8 +22,8 @@ ORDERS: dict[str, tuple[str, Any]] = {
     "absolute": ("largest effect first", (0, (8, 1.5, 2, 1.5))),
     "signed": ("most helpful first", (0, (5, 1.5))),
     "best": ("best mix of both", (0, (8, 1.5, 2, 1.5, 2, 1.5))),
-    "chance": ("by chance", (0, (1, 1.5))),
-    "chance-matched": ("by chance, same layers", (0, (3, 1, 1, 1))),
+    "chance": ("random order", (0, (1, 1.5))),
+    "chance-matched": ("random order, same layers", (0, (3, 1, 1, 1))),
 }
 CONTROLS: dict[Control, tuple[str, Any]] = {
     "nonsense": ("nonsense", (0, (1, 3))),
@@ -31,7 +31,9 @@ CONTROLS: dict[Control, tuple[str, Any]] = {
 }
 """Words and dashes; the first order of a figure is a solid line."""
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_ROW = 3.1, 2.75, 4
+PANEL_WIDTH, PANEL_HEIGHT = 3.1, 2.75
+SIDE_BY_SIDE: dict[FigureWidth, int] = {"": 4, "column": 1, "page": 2}
+"""Panels in a row, at most."""
 BOTTOM, TOP = -0.3, 1.55
 ON_WHITE: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}, "zorder": 6, "va": "bottom"}
 
@@ -43,13 +45,19 @@ Looks = dict[Curve, dict[str, Any]]
 """How the line of a curve is plotted."""
 
 
-def plot(curves: Sequence[Curve], threshold: float | None = 0.9, title: str = "", one_panel: bool = False) -> Figure:
+def plot(
+    curves: Sequence[Curve],
+    threshold: float | None = 0.9,
+    title: str = "",
+    one_panel: bool = False,
+    width: FigureWidth = "",
+) -> Figure:
     """One panel per task and fill; or all in one panel, whose lines are then told apart by their tasks too."""
     panels = [panel for own in grouped(curves, "fill").values() for panel in grouped(own, "title").items()]
     if one_panel:
         together = "; ".join(dict.fromkeys(curve.title for curve in curves))
         panels = [(together, list(curves))]
-    return draw(panels, threshold=threshold, title=title)
+    return draw(panels, threshold=threshold, title=title, width=width)
 
 
 @styled
@@ -58,6 +66,7 @@ def draw(
     *,
     threshold: Threshold | Sequence[Threshold],
     title: str = "",
+    width: FigureWidth = "",
     repeats: Mapping[Curve, Repeats] | None = None,
     controls: Mapping[Curve, Mapping[Control, Curve]] | None = None,
 ) -> Figure:
@@ -70,16 +79,16 @@ def draw(
     everything = [curve for _, curves in panels for curve in curves]
     looks = _looks(panels)
     whole = {curve: (repeats or {}).get(curve, Repeats((curve,))) for curve in everything}
-    rows = _rows(panels)
+    rows = _rows(panels, SIDE_BY_SIDE[width])
     columns = max(map(len, rows))
-    width = max(PANEL_WIDTH * columns, 5.0) + 0.3
+    inches = figure_width(max(PANEL_WIDTH * columns, 5.0) + 0.3, width, columns)
     asked = [CONTROLS[kind] for own in (controls or {}).values() for kind in own]
     orders = _order_lines(everything, looks) | _grey_lines(asked)
     labels = [label for label in dict.fromkeys([*(look["label"] for look in looks.values()), *orders]) if label != "_"]
     # As many as fit side by side, at about 0.08 inches a letter and 0.6 for the line.
-    beside = max(min(int(width / (0.08 * max(map(len, labels)) + 0.6)), len(labels)), 1)
+    beside = max(min(int(inches / (0.08 * max(map(len, labels)) + 0.6)), len(labels)), 1)
     height = PANEL_HEIGHT * len(rows) + 0.55 + 0.2 * -(-len(labels) // beside)
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(inches, height), layout="constrained")
     axes = figure.subplots(len(rows), columns, squeeze=False)
     for row, places in zip(rows, axes, strict=True):
         for (name, curves), ax in zip(row, places, strict=False):
@@ -99,15 +108,15 @@ def draw(
     return figure
 
 
-def _rows(panels: Sequence[DrawnPanel]) -> list[list[DrawnPanel]]:
+def _rows(panels: Sequence[DrawnPanel], most: int) -> list[list[DrawnPanel]]:
     """As many panels side by side as fit; each fill begins a row, and its panels say it."""
     by_fill: dict[str, list[DrawnPanel]] = {}
     for name, curves in panels:
         by_fill.setdefault(curves[0].fill, []).append((name, curves))
     if len(by_fill) > 1:
         by_fill = {fill: [(f"{name}: {fill} fill", curves) for name, curves in own] for fill, own in by_fill.items()}
-    starts = {fill: range(0, len(own), PANELS_A_ROW) for fill, own in by_fill.items()}
-    return [own[start : start + PANELS_A_ROW] for fill, own in by_fill.items() for start in starts[fill]]
+    starts = {fill: range(0, len(own), most) for fill, own in by_fill.items()}
+    return [own[start : start + most] for fill, own in by_fill.items() for start in starts[fill]]
 
 
 def _shown(curves: Sequence[Curve]) -> list[Curve]:
@@ -248,7 +257,7 @@ def _looks(panels: Sequence[DrawnPanel]) -> Looks:
     looks, named = Looks(), set[str]()
     solid = ranked[0].order
     for curve in curves:
-        words, dashes = ORDERS[curve.order]
+        words, dashes = _order_words(curve), ORDERS[curve.order][1]
         own = [part for part in parts if part != "method" or not by_chance(curve)]
         name = " · ".join(getattr(curve, part) for part in own)
         if len(colours) == 1:
@@ -263,13 +272,25 @@ def _looks(panels: Sequence[DrawnPanel]) -> Looks:
     return looks
 
 
+def _order_words(curve: Curve) -> str:
+    """Scores without a sign are no effects: they have one order."""
+    method = METHODS.get(curve.method)
+    ranked = curve.order == "absolute" and method is not None and not method.signed
+    return "highest score first" if ranked else ORDERS[curve.order][0]
+
+
 def _order_lines(curves: Sequence[Curve], looks: Looks) -> dict[str, Line2D]:
     """Entries for the dashes, where colours stand for something else than orders."""
     told = {look["label"] for look in looks.values()}
-    found = {curve.order: looks[curve]["linestyle"] for curve in curves if ORDERS[curve.order][0] not in told}
     if len({curve.order for curve in curves}) == 1:
         return {}
-    return _grey_lines((words, found[order]) for order, (words, _) in ORDERS.items() if order in found)
+    found = {_order_words(curve): looks[curve]["linestyle"] for curve in sorted(curves, key=_place)}
+    return _grey_lines((words, dashes) for words, dashes in found.items() if words not in told)
+
+
+def _place(curve: Curve) -> int:
+    """Of its order, among all."""
+    return list(ORDERS).index(curve.order)
 
 
 def _grey_lines(found: Iterable[tuple[str, Any]]) -> dict[str, Line2D]:
@@ -285,26 +306,27 @@ def _draw_controls(ax: Axes, curve: Curve, controls: Mapping[Control, Curve], co
 
 
 def _caption(curves: Sequence[Curve], thresholds: Sequence[Threshold], repeats: Mapping[Curve, Repeats]) -> str:
-    """What lines, bands and dots are and what fills ask, so that the figure can stand alone."""
+    """What lines, bands and dots are, the most important first: a narrow figure has room for some of it."""
     models = []
     for model, own in grouped(curves, "model").items():
         totals = sorted(curve.total for curve in own)  # attention edges are as many as a task's prompts are long
         span = "–".join(dict.fromkeys(f"{total:,}" for total in (totals[0], totals[-1])))
         models.append(f"{model} ({span} {in_words(curves[0].units)})")
     methods = list(dict.fromkeys(curve.method for curve in curves if not curve.order.startswith("chance")))
-    parts = [", ".join(models)]
+    parts, late = [", ".join(models)], list[str]()
     if methods:
-        scored_on = "prompt by prompt" if curves[0].units == "attention-edges" else "on other prompts"
-        parts.append(f"scored by {', '.join(methods)} {scored_on}")
+        scored_on = ", prompt by prompt" if curves[0].units == "attention-edges" else ""
+        parts[0] += f" scored by {', '.join(methods)}{scored_on}"
     pairs, draws = (different(getattr(repeats[c].pooled, name) for c in curves) for name in ("pairs", "draws"))
     chance = any(curve.draws > 1 for curve in curves)
-    by_draws = f" and, by chance, over {draws.removeprefix('1–')} draws" if chance else ""
-    parts.append(f"{pairs} test prompts per panel, bands 90 % intervals over them{by_draws}")
+    parts += [f"{pairs} test prompts per panel", "bands: 90 % intervals"]
+    if chance:
+        parts.append(f"random order: mean of {draws.removeprefix('1–')} draws")
     if drawn := dict.fromkeys(f"{1 - threshold:.2g}" for threshold in thresholds if threshold):
         within = " or ".join(drawn) + (", panel by panel," if len(drawn) > 1 else "")
-        parts.append(f"dots: within {within} of the whole model's effect, on the mean; rings: reached before")
+        parts.append(f"dots: within {within} of the whole model's effect")
+        late.append("rings: reached before")
     if (most := max(len(repeats[curve].curves) for curve in curves)) > 1:
         parts.append(f"{most} repeats, pooled; bars: their range")
-    if curves[0].mode == "keep":
-        parts += [f"{fill} fill asks {Fill.parse(fill).asks}" for fill in grouped(curves, "fill")]
-    return "; ".join(parts)
+    parts.append(f"{' and '.join(grouped(curves, 'fill'))} fill")
+    return "; ".join([*parts, *late])

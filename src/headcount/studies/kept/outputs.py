@@ -23,6 +23,9 @@ from .controls import ControlEntry, control_entries
 from .figure import draw
 from .settings import Kept, ScoredKept
 from .steps import KeptCell
+from .tasks import TasksEntry, draw_tasks, served
+from .tasks import entries as task_entries
+from .tasks import rows as task_rows
 from .words import answer
 
 
@@ -125,6 +128,7 @@ class KeptSummary(Summary):
     ratios: list[RatioEntry]
     searches: list[SearchEntry]
     controls: list[ControlEntry]
+    tasks: list[TasksEntry]  # of models with several tasks
 
 
 def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> KeptSummary:
@@ -150,7 +154,12 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
         save_figure(draw_scores(maps), folder, "heads")
     controlled = {cell.controlled: cell for cell in flat if cell.controlled}
     lines = {curve: cell.controls for curve, cell in controlled.items()}
-    save_figure(draw(titled, threshold=thresholds, title=study.title, repeats=repeats, controls=lines), folder)
+    figure = draw(titled, threshold=thresholds, title=study.title, width=study.width, repeats=repeats, controls=lines)
+    save_figure(figure, folder)
+    together = served(flat)
+    if together:
+        save_figure(draw_tasks(together), folder, "tasks")
+        write_file(folder / "tasks.csv", csv_text(task_rows(together)))
     entries, ratios = list[Facts](), list[Facts]()
     for row, curves in zip(cells, panels, strict=True):
         by_chance = {curve.model: curve for curve in curves if curve.order == "chance"}
@@ -166,9 +175,8 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
     found = [control_entries(curve, cell.controls, cell.panel.threshold) for curve, cell in controlled.items()]
     controls = [entry for own in found for entry in own]
     told = cannot_do(curve for own in panels for curve in own)
-    return summary_of(
-        KeptSummary, study, warnings=told, curves=entries, ratios=ratios, searches=searches, controls=controls
-    )
+    more = {"searches": searches, "controls": controls, "tasks": task_entries(together)}
+    return summary_of(KeptSummary, study, warnings=told, curves=entries, ratios=ratios, **more)
 
 
 def _drawn(panels: Sequence[Kept], curves: Sequence[list[Curve]]) -> tuple[list[tuple[str, list[Curve]]], list[float]]:

@@ -21,12 +21,12 @@ from ...rank.search import Found as Searched
 from ...sweeps import Curve, Repeats, sweep
 from ...sweeps.mix import mix_runs
 from ...sweeps.orders import Scores
-from ...sweeps.sweep import points_to_measure
+from ...sweeps.sweep import points_to_measure, unit_grid
 from ...sweeps.units import units_of
 from ...tasks.examples import Task, pairs_only
 from ...tasks.nonsense import PREFIX
 from ..kind import StudyKind
-from ..plan import Found, Job, ScoredCell, ScoredWork, Step, Subject, mean_length
+from ..plan import Found, Job, ScoredCell, ScoredWork, Step, Subject, mean_length, parts_of
 from ..reading import reading_step
 from .controls import control_plan
 from .settings import AttentionEdgesKept, EdgesKept, HeadsKept, Kept, ScoredKept
@@ -138,7 +138,16 @@ def plan_once(
             runs += 2 * fit.updates * len(task.test)
         needs = (scoring,) if scoring is not None and order != "chance" else ()
         words = f"{label} · {order}{filled}"
-        return subject.step(words, sweep_step, settings, runs, each, needs=needs, memory=sweep_bytes)
+        # Attention edges are scored, and the mix is chosen, inside the sweep: that would be done in every part.
+        alone = units.name == "attention-edges" or order == "best"
+        grid = len(unit_grid(units.name, units.total, ks, panel.points, shares=mode == "keep"))
+        rest: dict[str, Any] = {"memory": sweep_bytes}
+        first = list[Step[Curve]]()
+        for number, of in parts_of(runs * each, 1 if alone else grid):
+            told_part, part = {**settings, "part": [number, of]}, f"{words} · part {number + 1} of {of}"
+            first.append(subject.step(part, sweep_step, told_part, runs // of, each, needs=needs, **rest))
+        runs = runs // 10 if first else runs  # points are added to the whole
+        return subject.step(words, sweep_step, settings, runs, each, needs=(*needs, *first), **rest)
 
     searching: Step[Searched] | None = None
     if isinstance(panel, HeadsKept) and panel.search and scoring is not None:
@@ -181,11 +190,18 @@ def search_step(job: Job, scores: HeadScores) -> Searched:
     return search(job.model, job.examples, scores, advance=job.paid(mean_length(job.examples.train)), **settings)
 
 
-def sweep_step(job: Job, scores: Scores | None = None) -> Curve:
+def sweep_step(job: Job, *needed: Scores | Curve) -> Curve:
+    """With the scores of its order, where it has some; and with its parts, where it was split."""
     settings = dict(job.settings)
     if "fit" in settings:
         settings["fit"] = Learning(**settings["fit"])
-    return sweep(job.model, job.examples, scores, advance=job.paid(mean_length(job.examples.test)), **settings)
+    if "part" in settings:
+        number, of = settings["part"]
+        settings["part"] = (number, of)
+    parts = [each for each in needed if isinstance(each, Curve)]
+    scores = next((each for each in needed if not isinstance(each, Curve)), None)
+    told = {"parts": parts, "advance": job.paid(mean_length(job.examples.test)), **settings}
+    return sweep(job.model, job.examples, scores, **told)
 
 
 def _memory(panel: Kept, model: Model, task: Task, memory: int | None) -> tuple[int, int, str]:

@@ -8,6 +8,7 @@ from ...view.tables import number, print_table, say
 from ..runner import StudyResult
 from ..table import print_end
 from .outputs import KeptEntry, KeptSummary
+from .tasks import words as words_of_tasks
 
 
 def show(result: StudyResult[KeptSummary]) -> None:
@@ -42,6 +43,9 @@ def show(result: StudyResult[KeptSummary]) -> None:
             always = [head for head, share in stable["shares"].items() if share == 1]
             words = f"of the first {stable['k']} heads, {len(always)} are the same in all {entry['repeats']} repeats"
             say(f"{_line(entry, entries)}: {words} ({', '.join(always[:10]) or 'none'}).")
+    for tasks in result.summary["tasks"]:
+        for sentence in words_of_tasks(tasks):
+            say(sentence)
     for search in result.summary["searches"]:
         say(f"{search['task']}, {search['model']}: {search['words']}.")
     for control in result.summary["controls"]:

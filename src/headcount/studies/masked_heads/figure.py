@@ -12,15 +12,16 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from ...core.saving import Floats
+from ...core.words import FigureWidth
 from ...sweeps.curve import Curve
 from ...sweeps.steering import Steering
 from ...tasks.questions import function_title
 from ...view.agreement import draw_matrix
-from ...view.style import CAPTION, different, grouped, number_heads, styled, surround, within
+from ...view.style import CAPTION, different, figure_width, grouped, number_heads, styled, surround, within
 
-ACCURACY_COLOUR, SIMILARITY_COLOUR = "#1f5fbf", "#c8322d"
+ACCURACY_COLOUR, SIMILARITY_COLOUR, LEGEND_COLOUR = "#1f5fbf", "#c8322d", "#444444"
 DASHES: dict[str, Any] = {"absolute": "-", "chance": (0, (4, 2)), "chance-matched": (0, (1, 1.6))}
-ORDER_WORDS = {"absolute": "TopK", "chance": "RandomK", "chance-matched": "Layer-matched RandomK"}
+ORDER_WORDS = {"absolute": "top k", "chance": "random k", "chance-matched": "random k of the same layers"}
 ACCURACY_WORDS = {"accepted": "Accuracy", "exact": "Accuracy (exact)", "unaffected": "Accuracy (unaffected)"}
 SIMILARITY_WORDS = {"comet": "COMET", "similarity": "MiniLM similarity", "chrf": "chrF similarity"}
 PANEL_WIDTH, PANEL_HEIGHT = 2.55, 2.5
@@ -29,10 +30,10 @@ MAP_WIDTH, MAP_HEIGHT, COLUMNS = 2.1, 2.5, 4
 TEST_COLOUR, VALIDATION_COLOUR, CONTROL_COLOUR = "#1f5fbf", "#8fb3e3", "#8a8a8a"
 
 
-def plot(curves: Sequence[Curve], threshold: float | None = None, title: str = "") -> Figure:
-    """One row per model, one column per function."""
+def plot(curves: Sequence[Curve], threshold: float | None = None, title: str = "", width: FigureWidth = "") -> Figure:
+    """One row per model and quantity, one column per function."""
     rows = grouped(curves, "model").values()
-    return draw_masked([list(grouped(row, "title").values()) for row in rows], title)
+    return draw_masked([list(grouped(row, "title").values()) for row in rows], title, width)
 
 
 def shown_similarity(curves: Sequence[Curve]) -> str:
@@ -41,40 +42,44 @@ def shown_similarity(curves: Sequence[Curve]) -> str:
 
 
 @styled
-def draw_masked(rows: Sequence[Sequence[Sequence[Curve]]], title: str = "") -> Figure:
-    """Rows of models, columns of functions; a cell has a curve for each kind of mask."""
+def draw_masked(rows: Sequence[Sequence[Sequence[Curve]]], title: str = "", width: FigureWidth = "") -> Figure:
+    """Rows of models, and of each model a row for accuracy and one for similarity; columns of functions. A cell has a
+    curve for each kind of mask."""
     curves = [curve for row in rows for cell in row for curve in cell]
     second, columns = shown_similarity(curves), max(map(len, rows))
-    width = max(columns * PANEL_WIDTH + 0.5, 6.4)
-    figure = Figure(figsize=(width, PANEL_HEIGHT * len(rows) + 1.45), layout="constrained")
-    axes = figure.subplots(len(rows), columns, squeeze=False, sharey=True)
+    drawn = [(row, metric, colour) for row in rows for metric, colour in _shown(curves[0].metric, second)]
+    inches = figure_width(max(columns * PANEL_WIDTH + 0.5, 6.4), width, columns)
+    figure = Figure(figsize=(inches, PANEL_HEIGHT * len(drawn) + 1.2), layout="constrained")
+    axes = figure.subplots(len(drawn), columns, squeeze=False, sharey=True)
     many = len({curve.model for curve in curves}) > 1
-    for number, (row, places) in enumerate(zip(rows, axes, strict=True)):
+    for number, ((row, metric, colour), places) in enumerate(zip(drawn, axes, strict=True)):
         for cell, ax in zip(row, places, strict=False):
-            _draw_cell(ax, cell, second, bottom=number == len(rows) - 1)
-            ax.set_title(within(cell[0].title, PANEL_WIDTH - 0.4))
+            _draw_cell(ax, cell, metric, colour, bottom=number == len(drawn) - 1)
+            if metric == curves[0].metric:
+                ax.set_title(within(cell[0].title, inches / columns - 0.4))
         for ax in places[len(row) :]:
             ax.remove()
-        places[0].set_ylabel(f"{row[0][0].model}\nScore" if many else "Score")
-    surround(figure, _legend(curves, second), 2, title, _caption(curves, second), fontsize=8)
+        words = {**ACCURACY_WORDS, **SIMILARITY_WORDS}[metric]
+        places[0].set_ylabel(f"{row[0][0].model}\n{words}" if many else words)
+    beside = 4 if inches > 6 else 2
+    surround(figure, _legend(curves), beside, title, _caption(curves, second), fontsize=8)
     return figure
 
 
-def _draw_cell(ax: Axes, cell: Sequence[Curve], second: str, bottom: bool) -> None:
-    for metric, colour in _shown(cell[0].metric, second):
-        if metric in cell[0].whole:
-            ax.axhline(cell[0].whole[metric], color=colour, linewidth=0.9, alpha=0.45, zorder=0)
-        for curve in cell:
-            value, low, high = curve.band(metric)
-            main = curve.order != "chance-matched"
-            strength: Any = {"linewidth": 1.6, "alpha": 1.0} if main else {"linewidth": 1.1, "alpha": 0.75}
-            ax.plot(curve.ks, value, **_look(curve.order, colour), **strength)
-            if main:
-                ax.fill_between(curve.ks, low, high, color=colour, alpha=0.13, linewidth=0)
+def _draw_cell(ax: Axes, cell: Sequence[Curve], metric: str, colour: str, bottom: bool) -> None:
+    if metric in cell[0].whole:
+        ax.axhline(cell[0].whole[metric], color=colour, linewidth=0.9, alpha=0.45, zorder=0)
+    for curve in cell:
+        value, low, high = curve.band(metric)
+        main = curve.order != "chance-matched"
+        strength: Any = {"linewidth": 1.6, "alpha": 1.0} if main else {"linewidth": 1.1, "alpha": 0.75}
+        ax.plot(curve.ks, value, **_look(curve.order, colour), **strength)
+        if main:
+            ax.fill_between(curve.ks, low, high, color=colour, alpha=0.13, linewidth=0)
     ax.set_xscale("log", base=2)
     ax.set_xticks(cell[0].ks, list(map(str, cell[0].ks)))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.set(ylim=(-0.03, 1.03), yticks=np.linspace(0, 1, 6), xlabel="# Masked Heads" if bottom else "")
+    ax.set(ylim=(-0.03, 1.03), yticks=np.linspace(0, 1, 6), xlabel="Number of heads masked" if bottom else "")
     ax.grid(axis="y", color="#e8e8e8", linewidth=0.6)
     ax.set_axisbelow(True)
 
@@ -88,14 +93,12 @@ def _look(order: str, colour: str) -> dict[str, Any]:
     return {"color": colour, "linestyle": DASHES[order], "marker": marker, "markersize": 4}
 
 
-def _legend(curves: Sequence[Curve], second: str) -> dict[str, Artist]:
-    legend: dict[str, Artist] = {}
-    for metric, colour in _shown(curves[0].metric, second):
-        words = {**ACCURACY_WORDS, **SIMILARITY_WORDS}[metric]
-        for order in grouped(curves, "order"):
-            legend[f"{ORDER_WORDS[order]} {words}"] = Line2D([], [], **_look(order, colour))
-        legend[f"unmasked {words}"] = Line2D([], [], color=colour, linewidth=0.9, alpha=0.45)
-    return legend
+def _legend(curves: Sequence[Curve]) -> dict[str, Artist]:
+    """The kinds of mask; rows say what is measured."""
+    legend: dict[str, Artist] = {
+        ORDER_WORDS[order]: Line2D([], [], **_look(order, LEGEND_COLOUR)) for order in grouped(curves, "order")
+    }
+    return {**legend, "no head masked": Line2D([], [], color=LEGEND_COLOUR, linewidth=0.9, alpha=0.45)}
 
 
 def _caption(curves: Sequence[Curve], second: str) -> str:
@@ -105,18 +108,20 @@ def _caption(curves: Sequence[Curve], second: str) -> str:
     heads = list(dict.fromkeys(f"{curve.model} ({curve.total:,} heads)" for curve in curves))
     where = {"generated": "from the last prompt token on", "all": "at every position"}
     places = " and ".join(dict.fromkeys(where[curve.provenance["positions"]] for curve in curves))
-    random = f" RandomK: mean of {draws} draws outside the top k;"
     against = {
-        "comet": "; COMET: masked answer against the unmasked one, with the right answer as source",
-        "similarity": "; no COMET here: similarity is the cosine with the unmasked answer's all-MiniLM-L6-v2 embedding",
-        "chrf": "; no COMET here: similarity is chrF against the unmasked answer",
-        "": "; no similarity could be computed",
+        "comet": "COMET: masked answer against the unmasked one",
+        "similarity": "similarity: cosine with the unmasked answer (MiniLM), as there is no COMET",
+        "chrf": "similarity: chrF against the unmasked answer, as there is no COMET",
+        "": "no similarity could be computed",
     }[second]
-    return (
-        f"{', '.join(heads)}; heads ranked by {curves[0].method} on other questions, masked with {curves[0].fill}"
-        f" {places}; {asked} test questions a function.{random if draws else ''}"
-        f" bands: 90 % intervals over templates{' and draws' if draws else ''}{against}"
-    )
+    parts = [
+        f"{', '.join(heads)} ranked by {curves[0].method}, masked with {curves[0].fill} {places}",
+        f"{asked} test questions per function",
+        *([f"random k: mean of {draws} draws outside the top k"] if draws else []),
+        f"bands: 90 % intervals over templates{' and draws' if draws else ''}",
+        against,
+    ]
+    return "; ".join(parts)
 
 
 @styled
@@ -160,9 +165,8 @@ def draw_steering(found: Sequence[Steering], title: str = "") -> Figure:
     axes[0].set_ylabel("Accuracy")
     handles, labels = axes[0].get_legend_handles_labels()
     caption = (
-        "Directions from wrong to right train answers, of length one standard deviation, times alpha, added to the"
-        f" function's heads while the model writes; bars: 90 % of {len(found[0].control)} random directions of the"
-        " same size on the same heads; circle: the alpha that is best on validation"
+        f"alpha times the direction from wrong to right answers; bars: 90 % of {len(found[0].control)} random"
+        " directions; circle: the alpha that is best on validation"
     )
     legend = dict(zip(labels, handles, strict=True))
     surround(figure, legend, 3, title, caption, title_fontsize=None, fontsize=8)

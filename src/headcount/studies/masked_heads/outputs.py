@@ -112,7 +112,7 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[MaskedCell]]) -> 
     write_file(folder / "masked.csv", csv_text([row for cell in flat for row in _masked_rows(cell)]))
     write_file(folder / "answers.csv", csv_text([row for cell in flat for row in _answer_rows(cell)]))
     by_model = [[cell.curves for cell in flat if cell.model == name] for name in probes]
-    save_figure(draw_masked(by_model, title=study.title), folder)
+    save_figure(draw_masked(by_model, title=study.title, width=study.width), folder)
     _write_steering(folder, [cell.steering for cell in flat if cell.steering is not None])
     told = [
         words_of_guessing(cell.model, cell.function, cell.baseline[cell.function], len(cell.asked), 0.0)
