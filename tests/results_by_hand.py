@@ -63,24 +63,39 @@ class ByHand:
         noise[:, [0, -1]] = noise[:1, [0, -1]]  # none and all are the same in every draw
         logits = 4 * way[None, :, None] + noise
         values = {"logit_diff": logits, "accuracy": (logits > 1).astype(float)}
-        method = "chance" if draws > 1 else "attribution-ig"
+        method = "chance" if draws > 1 else more.pop("method", "attribution-ig")
+        more |= {} if draws > 1 else self._says(logits[0])
         return hc.Curve(
             model, task, self.named(task.upper()), units, method, order, "keep", fill, "logit_diff", tuple(ks), total,
             tuple(ranking), values, provenance=ORIGIN, **more,
         )  # fmt: skip
 
+    def _says(self, logits):
+        """The answer where a prompt's own number is above 1, else something that every prompt has for itself."""
+        own = np.arange(self.count)[None].repeat(len(logits), 0)
+        words = {str(p): self.named(f" yes{p}") for p in range(self.count)}
+        words |= {str(100 + p): self.named(f" lost{p}") for p in range(self.count)}
+        chances = self.rng.random(logits.shape)
+        return {"said": {"said": np.where(logits > 1, own, 100.0 + own), "said_chance": chances}, "words": words}
+
     def heads_kept(self, panel, model, task):
-        scores, total = self.scores(model, task), self.shape[0] * self.shape[1]
+        method = panel.scorer if panel and panel.scorer not in ("learned", "one-pass") else "attribution-ig"
+        scores, total = self.scores(model, task, method), self.shape[0] * self.shape[1]
         ks = sorted({0, 1, 2, 3, 4, 6, 9, 12, *np.linspace(0, total, 10).astype(int).tolist()})
-        curves = [self.curve(model, task, o, ks, total, scores.top(total, o)) for o in ("absolute", "signed")]
-        return KeptCell(panel, scores, [*curves, self.curve(model, task, "chance", ks, total)], self.texts())
+        orders, chance = ("absolute", "signed"), not panel or "chance" in panel.orders
+        curves = [self.curve(model, task, o, ks, total, scores.top(total, o), method=method) for o in orders]
+        curves += [self.curve(model, task, "chance", ks, total)] if chance else []
+        asked = panel.controls if panel else ()
+        controls = {kind: self.curve(model, task, "absolute", ks, total) for kind in asked}
+        return KeptCell(panel, scores, curves, self.texts(), controls=controls)
 
     def edges_kept(self, panel, model, task):
         scores = self.edge_scores(model, task)
         ks = [0, 1, 3, 10, 30, 100, scores.size]
         told = {"units": "edges"}
         curves = [
-            self.curve(model, task, o, ks, scores.size, scores.top(200, o), **told) for o in ("absolute", "signed")
+            self.curve(model, task, o, ks, scores.size, scores.top(200, o), method="eap-ig", **told)
+            for o in ("absolute", "signed")
         ]
         return KeptCell(
             panel, scores, [*curves, self.curve(model, task, "chance", ks, scores.size, **told)], self.texts()
@@ -153,12 +168,12 @@ class ByHand:
 WRITERS = {"head-roles": roles_outputs, "masked-heads": masked_outputs}
 
 
-def write_by_hand(kind, folder, monkeypatch, models=("m",), tasks=("ioi",), hand=None):
+def write_by_hand(kind, folder, monkeypatch, models=("m",), tasks=("ioi",), hand=None, **overrides):
     """The whole output folder of a study, but for its figures; gives the cells, [task][model]."""
     outputs = WRITERS.get(kind, kept_outputs)
     monkeypatch.setattr(outputs, "save_figure", lambda *args, **more: [])
     hand = hand or ByHand()
-    overrides = {"comet": "no"} if kind == "masked-heads" else {}
+    overrides |= {"comet": "no"} if kind == "masked-heads" else {}
     study = read_study(kind, models=[hand.named(name) for name in models], tasks=tasks, overrides=overrides)
     study = replace(study, title=hand.named(study.title))
     make = getattr(hand, kind.replace("-", "_"))

@@ -283,7 +283,7 @@ def test_a_cut_of_the_users_own_says_what_it_needs():
         (([(0, 0)], 3), "no fill '3'"),
         (([(0, 0)], "counterfactual"), "other=ids"),
         (([(0, 0)], "mean-global"), "reference=task.train"),
-        (([(0, 0)], "resample"), "which prompts run"),
+        (([(0, 0)], "resample"), "prompts to draw from"),
     ):
         with pytest.raises(hc.HeadcountError, match=words), hc.cut(model, *arguments):
             pass

@@ -14,7 +14,7 @@ from headcount.view.play.look import Looker
 from headcount.view.play.state import Asked, State, as_answer, as_words, parse_heads, prompt_ids
 from headcount.view.play.writing import Writer
 
-FILLS = ("zero", "scale(0.3)", "counterfactual", "mean-global")
+FILLS = ("zero", "scale(0.3)", "counterfactual", "mean-global", "mean", "resample")
 CUTS = (
     ("a0.h1",),
     ("a1.h0", "a1.h3"),
@@ -26,7 +26,7 @@ REFERENCE = hc.Task("mean", "Mean", "logit_diff", tuple(pairs(4, seed=5)), ())
 
 
 def state(**changes):
-    given = {"prompt": list(PAIR.clean), "other": list(PAIR.corrupt), "reference": "mean", "new_tokens": 3}
+    given = {"prompt": list(PAIR.clean), "other": list(PAIR.corrupt), "reference": "ioi", "new_tokens": 3}
     return State(**{**given, "answers": [7], "wrongs": [9], **changes})
 
 
@@ -46,7 +46,7 @@ def _mean_over_our_own_prompts(monkeypatch):
 def test_every_fill_gives_the_bits_of_cut_on_every_family(family):
     model = tiny(family)
     board = Switchboard(model)
-    for place, (fill, positions) in enumerate(product(FILLS, ("all", "last"))):
+    for place, (fill, positions) in enumerate(product(FILLS, ("all", "last", "generated"))):
         cut = CUTS[(place + place // 4) % 4]  # so that no fill and no position sees the same cuts alone
         asked = Asked.of(model, state(cut=list(cut), fill=fill, positions=positions))
         run = board.run(asked)
@@ -64,10 +64,12 @@ def test_what_a_cut_model_writes_is_what_generate_writes_inside_cut(family):
     model.hf.generation_config.eos_token_id = None
     writer = Writer(Switchboard(model))
     ids, other = torch.tensor([PAIR.clean]), torch.tensor([PAIR.corrupt])
-    for fill, positions in (("zero", "all"), ("counterfactual", "all"), ("scale(0.3)", "generated"), ("zero", "last")):
+    for fill, positions in (
+        ("zero", "last"), ("counterfactual", "all"), ("scale(0.3)", "generated"), ("mean", "all"), ("resample", "all"),
+    ):  # fmt: skip
         asked = Asked.of(model, state(cut=["a0.h1", "a1.h2"], fill=fill, positions=positions))
         *_, last = writer.write(asked)
-        with hc.cut(model, asked.heads, fill, positions=positions, other=other):
+        with hc.cut(model, asked.heads, fill, positions=positions, other=other, reference=REFERENCE.train):
             made = model.hf.generate(
                 input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=3, do_sample=False, pad_token_id=0
             )[0, ids.shape[1] :].tolist()
@@ -82,7 +84,9 @@ def test_long_stretches_that_a_cut_cannot_reach_are_not_run_again(family, monkey
     model = tiny(family, torch.float64)
     clean, corrupt = prompts(2, 12).tolist()
     corrupt = [*clean[:7], *corrupt[7:]]
-    for fill, positions, skipped in (("counterfactual", "all", 7), ("zero", "last", 11), ("zero", "all", 0)):
+    for fill, positions, skipped in (
+        ("counterfactual", "all", 7), ("zero", "last", 11), ("mean", "last", 11), ("zero", "all", 0),
+    ):  # fmt: skip
         given = state(prompt=clean, other=corrupt, cut=["a1.h0", "a2.h1"], fill=fill, positions=positions)
         asked = Asked.of(model, given)
         run = Switchboard(model).run(asked)
@@ -177,7 +181,8 @@ def test_open_keys_of_a_sparse_model_are_those_of_its_gates():
         ({"prompt": [5] * 65}, "may have 64 tokens here, and this one has 65"),
         ({"cut": ["a9.h0"]}, "no head (9, 0)"),
         ({"cut": ["nonsense"]}, "such as 'a3.h5'"),
-        ({"fill": "mean"}, "knows the fills"),
+        ({"fill": "mean", "reference": "nothing"}, "no task 'nothing'"),
+        ({"seed": -1}, "at least 0"),
         ({"fill": "zeroo"}, "no fill 'zeroo'"),
         ({"fill": "mean-global", "reference": ""}, "Choose one, such as ioi"),
         ({"fill": "counterfactual", "other": []}, "there is none"),

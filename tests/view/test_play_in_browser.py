@@ -116,6 +116,36 @@ def test_heads_are_cut_by_click_drag_and_key_and_the_page_shows_what_python_says
     settled(page)
 
 
+def test_fills_of_a_task_and_prompts_that_cannot_be_answered(opened, board, model, pair):
+    page = opened(board.url)
+    page.click('[data-head="1.2"]')
+    page.wait_for_selector("#cut-count:text-is('1')")
+    reference, ids = hc.task("ioi", model, n=64).train, torch.tensor([pair.clean])
+    for fill in ("mean", "resample"):
+        page.select_option("#fill", fill)
+        page.wait_for_selector("#reference")
+        settled(page)
+        with torch.no_grad(), hc.cut(model, ["a1.h2"], fill, reference=reference):
+            shares = model.last_logits(ids, torch.tensor([ids.shape[1] - 1]))[0].double().softmax(-1)
+        for token, (_, after) in values(page, "#next-tokens").items():
+            assert after == float(shares[token])
+    page.select_option("#fill", "zero")
+    page.fill("#wrongs", " two words")  # the console stays silent, which the fixture sees to
+    page.wait_for_selector("#error:has-text('one token')")
+    page.fill("#wrongs", model.decode(pair.wrongs[:1]))
+    page.wait_for_selector("#next-tokens")
+    settled(page)
+    assert page.text_content("#error") == ""
+    page.hover('[data-head="2.3"]')
+    page.wait_for_selector("#looked-at:text-is('a2.h3')")
+    other = torch.tensor([pair.corrupt])
+    both = [attention_weights(model, each)[2][0, 3, -1] for each in (ids, other)]
+    shown = [
+        float(key.get_attribute("data-weight")) for key in page.query_selector_all(".keys[data-run=difference] .key")
+    ]
+    assert shown == pytest.approx((both[0] - both[1]).tolist(), abs=1e-5)
+
+
 def test_a_saved_ranking_keeps_its_first_heads_and_a_pasted_list_is_cut(opened, board, model, pair):
     page = opened(board.url)
     page.click("#presets summary")

@@ -9,7 +9,6 @@ import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -17,41 +16,15 @@ import torch
 
 import forked
 import headcount as hc
+from asked_boards import PROMPT, playing, post
 from families import tiny
 from headcount.edit import head_name
-from headcount.rank.roles import HeadRoles
 from headcount.rank.scores import HeadScores
 from headcount.studies.study import read_study
 from headcount.view.play.app import App
 from headcount.view.play.state import Asked, State
-from headcount.view.play.worker import Job, OvertakenError, Worker
+from headcount.view.play.worker import Job, OvertakenError
 from headcount.view.server import TOKEN_HEADER
-
-PROMPT = "When Mary and John went to the store, John gave a book to"
-
-
-def post(board, path, status=200, **body):
-    """The JSON of an answer, or its lines."""
-    address, token = board.url.split("/?token=")
-    data = body.pop("data", None) or json.dumps(body).encode()
-    request = urllib.request.Request(f"{address}/api/{path}", data, {TOKEN_HEADER: token})
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            found, text = answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        found, text = error.code, error.read().decode()
-    assert found == status, text
-    lines = [json.loads(line) for line in text.splitlines()]
-    return lines if path in ("continue", "ranking") and status == 200 else lines[0]
-
-
-@contextmanager
-def playing(model, **options):
-    board = hc.play(model, **options)
-    try:
-        yield board
-    finally:
-        board.stop()
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +65,8 @@ def test_python_that_is_copied_gives_the_same_numbers(board):
     for fill, positions in (
         ("counterfactual", "all"),
         ("mean-global", "all"),
+        ("mean", "all"),
+        ("resample", "last"),
         ("scale(0.25)", "generated"),
         ("zero", "last"),
     ):
@@ -118,6 +93,24 @@ def test_texts_are_quoted_in_python_that_is_copied(board):
     assert made["ids"][0].tolist() == made["model"].encode(prompt)
 
 
+@pytest.mark.parametrize(("fill", "in_order"), [("counterfactual", True), ("zero", False)])
+def test_a_study_that_is_saved_measures_the_cut_that_was_seen(board, tmp_path, own_cache, no_figures, fill, in_order):
+    """Its one test prompt is the one that was shown, so that explained effect with as many heads is the page's own."""
+    model = board._app.model
+    order = [head_name(divmod((7 * place) % 32, model.n_heads)) for place in range(32)]
+    told = {"fill": fill, "cut": order[20:]}
+    pairs = post(board, "pairs", task="ioi", seed=2)["states"][:2]
+    names = ("prompt", "other", "answers", "wrongs")
+    states = [{**{name: pair[name] for name in names}, **told} for pair in pairs]
+    made = post(board, "study", states=states, name=f"seen-{fill}", order=order if in_order else [])
+    result = hc.run(f"{made['folder']}/study.toml", out=tmp_path / "out", overrides={"draws": 1}, quiet=True)
+    curve = result.curves[0]
+    assert (curve.method, curve.order, set(curve.ranking[:20])) == ("by-hand", "absolute", set(order[:20]))
+    assert not in_order or list(curve.ranking) == order
+    explained = post(board, "answer", state=states[0])["explained"]
+    assert curve.band().value[curve.ks.index(20)] == pytest.approx(explained, abs=1e-4)
+
+
 def test_a_study_that_is_saved_can_be_run_and_its_heads_loaded(board, tmp_path, own_cache):
     states = [
         {
@@ -136,6 +129,7 @@ def test_a_study_that_is_saved_can_be_run_and_its_heads_loaded(board, tmp_path, 
     assert sorted(map(len, task.sides)) == [2, 2]
     model = hc.load("tiny")
     assert {pair.clean for side in task.sides for pair in side} == {Asked.of(model, State(**s)).ids for s in states}
+    assert panel.ks == (model.head_count - 1,)
     kept = HeadScores.load(f"{made['folder']}/by-hand")
     assert [head_name((layer, head)) for layer, head in zip(*(kept.values == 0).nonzero(), strict=True)] == ["a0.h1"]
     texts = [{"prompt": PROMPT, "answers": [" Mary"]}, {"prompt": f"{PROMPT} the", "answers": [" John"]}]
@@ -147,41 +141,7 @@ def test_a_study_that_is_saved_can_be_run_and_its_heads_loaded(board, tmp_path, 
         ({"states": states, "name": "../out"}, "letters, digits"),
         ({"states": [{"prompt": PROMPT}, {"prompt": "Mary"}], "name": "no"}, "every prompt needs an answer"),
     ):
-        assert words in post(board, "study", 400, **wrong)["error"]
-
-
-def test_rankings_come_from_saved_scores_roles_detectors_and_methods(tmp_path):
-    model = hc.load("tiny")
-    task = hc.task("ioi", model, n=8)
-    scores = hc.score(model, task, "attribution")
-    scores.save(tmp_path / "study" / "scores" / "ioi-tiny")
-    gates = torch.rand(3, 2, model.n_layers, model.n_heads, generator=torch.Generator().manual_seed(0)).double().numpy()
-    HeadRoles("tiny", "ioi", "zero", *gates, gates[:, :1, 0, :1]).save(tmp_path / "roles")
-    hc.score(
-        tiny("gpt2"), hc.Task("t", "T", "logit_diff", *[(hc.Pair((5, 6), (5, 7), (1,), (2,)),)] * 2), "direct"
-    ).save(tmp_path / "others")
-    with playing(model, results=tmp_path) as board:
-        facts = board._app.facts()
-        named = {source["name"]: source["kind"] for source in facts["rankings"]}
-        assert named["study/scores/ioi-tiny"] == named["roles"] == "saved"
-        assert named["induction"] == "detector"
-        assert named["attribution"] == "method"
-        saved = post(board, "ranking", name="study/scores/ioi-tiny")[-1]["ranking"]
-        for order in saved["orders"]:
-            assert order["heads"] == [head_name(head) for head in scores.order(order["name"])]
-            assert order["values"] == [scores.values[head] for head in scores.order(order["name"])]
-        roles = post(board, "ranking", name="roles")[-1]["ranking"]
-        assert [order["name"] for order in roles["orders"]] == ["facilitation", "irrelevance", "interference"]
-        told = post(board, "ranking", name="induction")
-        assert [line["done"] for line in told[:-1]] == [0, 16]
-        found = hc.score(model, hc.Task("t", "T", "log_prob", (hc.Completion((0,), (0,)),) * 16, ()), "induction")
-        assert told[-1]["ranking"]["orders"][0]["heads"] == list(found.top(model.head_count, "absolute"))
-        here = post(board, "ranking", name="attribution", task="ioi")
-        assert here[-2]["done"] == here[-2]["of"]
-        assert len(here[-1]["ranking"]["orders"][0]["heads"]) == model.head_count
-        assert "Choose scores of this model" in post(board, "ranking", name="others")[-1]["error"]
-        for name in ("../../etc", "eap", "nowhere"):
-            assert "no ranking" in post(board, "ranking", name=name)[-1]["error"]
+        assert words in post(board, "study", **wrong)["error"]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +169,8 @@ def test_rankings_come_from_saved_scores_roles_detectors_and_methods(tmp_path):
     ],
 )
 def test_what_is_wrong_is_told_in_a_sentence_and_the_server_goes_on(board, path, body, words):
-    said = post(board, path, 400, **body)["error"]
+    is_one = "state" in body or "text" in body or "task" in body  # what a request asks for, not what it is made of
+    said = post(board, path, 200 if is_one else 400, **body)["error"]
     assert words in said
     assert len(said) <= 300
     assert post(board, "heads", text="a0.h1") == {"id": 0, "heads": ["a0.h1"]}
@@ -228,7 +189,7 @@ def test_a_newer_job_of_the_same_kind_and_client_overtakes_the_older_within_a_la
     entered, go = threading.Event(), threading.Event()
     ids, said = torch.tensor([[5, 6, 7]]), {}
 
-    def first(say):
+    def first():
         with model.anatomy.layers[1].register_forward_pre_hook(lambda *_: entered.set() or (go.wait(20) and None)):
             model.run(ids)
         yield {"first": True}
@@ -236,7 +197,7 @@ def test_a_newer_job_of_the_same_kind_and_client_overtakes_the_older_within_a_la
     def done(name):
         return lambda event: said.setdefault(name, []).append(event)
 
-    def quick(say):
+    def quick():
         yield {"quick": True}
 
     older, other = Job("me", "answer", first, done("older")), Job("you", "answer", quick, done("other"))
@@ -254,43 +215,6 @@ def test_a_newer_job_of_the_same_kind_and_client_overtakes_the_older_within_a_la
     assert isinstance(said["waiting"][0], OvertakenError)
     assert said["other"] == said["newer"] == [{"quick": True}, None]
     assert not any(module._forward_pre_hooks for module in model.hf.modules())
-
-
-def test_clicks_come_between_the_steps_of_long_work_and_cancelled_work_ends():
-    order, stepped = [], threading.Event()
-    from contextlib import nullcontext
-
-    worker = Worker(lambda check: nullcontext())
-
-    def long(say):
-        try:
-            for step in range(1000):
-                order.append(step)
-                if step == 3:
-                    stepped.set()
-                time.sleep(0.002)
-                yield {}
-        finally:
-            order.append("closed")
-
-    ended = threading.Event()
-    patient = Job(
-        "me",
-        "continue",
-        long,
-        lambda event: ended.set() if event is None or isinstance(event, Exception) else None,
-        urgent=False,
-    )
-    worker.submit(patient)
-    assert stepped.wait(20)
-    clicked = threading.Event()
-    worker.submit(Job("me", "answer", lambda say: iter([order.append("click") or {}]), lambda event: clicked.set()))
-    assert clicked.wait(20)
-    worker.drop(patient)
-    assert ended.wait(20)
-    worker.stop()
-    assert order.index("click") < 990
-    assert order[-1] == "closed"
 
 
 def test_ctrl_c_ends_it_at_once_also_while_it_writes(tmp_path):

@@ -16,7 +16,7 @@ async function ask(path, options) {
 
 async function read(answer) {
   const body = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(body.error ?? `The server said ${answer.status}.`);
+  if (!answer.ok || body.error) throw new Error(body.error ?? `The server said ${answer.status}.`);
   return body;
 }
 

@@ -20,6 +20,7 @@ export function App({ facts }) {
   const [overview, setOverview] = useState(null);
   const [look, setLook] = useState(null);
   const [head, setHead] = useState(null);
+  const [order, setOrder] = useState([]); // of the ranking that was loaded last
   const [colour, setColour] = useState("nothing");
   const [error, setError] = useState("");
   const [answered, setAnswered] = useState(null); // the request that the answer, or the error, belongs to
@@ -106,9 +107,9 @@ export function App({ facts }) {
     <main class="panels" aria-busy=${String(busy || Boolean(written?.going))}>
       <p id="error" role="alert" class=${error ? "warning wide" : "visually-hidden"}>${error}</p>
       <${PromptPanel} ...${{ facts, state, change, answer, failed }} />
-      <${Board} ...${{ facts, state, change, answer, overview, colour, setColour, head, setHead, failed }} />
+      <${Board} ...${{ facts, state, change, answer, overview, colour, setColour, head, setHead, setOrder, failed }} />
       <${Said} ...${{ state, change, answer, written, busy, cancel }} />
       <${LookPanel} ...${{ look, head, answer }} />
-      <${Sharing} ...${{ facts, state, request, failed }} />
+      <${Sharing} ...${{ facts, state, request, order, failed }} />
     </main>`;
 }

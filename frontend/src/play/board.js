@@ -7,11 +7,13 @@ import { post } from "./api.js";
 import { Presets } from "./presets.js";
 
 const FILLS = {
-  zero: "zero: nothing", scale: "scale: a share of itself", "mean-global": "mean: over a task's prompts", counterfactual: "counterfactual: the other prompt's value",
+  zero: "zero: nothing", mean: "mean: of a task's prompts at this position", "mean-global": "mean: of a task's prompts at all positions",
+  counterfactual: "counterfactual: the other prompt's value", resample: "resample: the value of a random prompt", scale: "scale: a share of itself",
 };
+const OF_TASK = ["mean", "mean-global", "resample"];
 const POSITIONS = { all: "every token", last: "the last prompt token", generated: "the last prompt token and what is written" };
 
-export function Board({ facts, state, change, overview, colour, setColour, head, setHead, failed }) {
+export function Board({ facts, state, change, overview, colour, setColour, head, setHead, setOrder, failed }) {
   const [ranking, setRanking] = useState(null); // the order that was loaded last
   const cut = useMemo(() => new Set(state.cut), [state.cut]);
   const everything = useMemo(() => {
@@ -68,8 +70,9 @@ export function Board({ facts, state, change, overview, colour, setColour, head,
       </select></label>
       ${state.fill === "scale" ? html`<label>Share <input id="share" type="number" step="0.05" value=${state.share}
         onInput=${(event) => Number.isFinite(event.target.valueAsNumber) && change({ share: event.target.valueAsNumber }, "typed share")} /></label>` : null}
-      ${state.fill === "mean-global" ? html`<label>of <select id="reference" value=${state.reference} onChange=${(event) => change({ reference: event.target.value })}>
+      ${OF_TASK.includes(state.fill) ? html`<label>of <select id="reference" value=${state.reference} onChange=${(event) => change({ reference: event.target.value })}>
         ${facts.tasks.map(({ name }) => html`<option value=${name}>${name}</option>`)}</select></label>` : null}
+      ${state.fill === "resample" ? html`<button id="another" onClick=${() => change({ seed: state.seed + 1 }, "drawn")}>Draw another</button>` : null}
       <label>at <select id="positions" value=${state.positions} onChange=${(event) => change({ positions: event.target.value })}>
         ${Object.entries(POSITIONS).map(([name, said]) => html`<option value=${name}>${said}</option>`)}
       </select></label>
@@ -90,7 +93,7 @@ export function Board({ facts, state, change, overview, colour, setColour, head,
       </select></label>
     </div>
     ${colour === "writes" && overview ? html`<p class="small soft">${overview.unread || html`Direct share of the logit of ${overview.toward}: blue adds to it, orange takes from it.`}</p>` : null}
-    <${Presets} ...${{ facts, everything, set, failed, onRanking: (order) => { setRanking(order); setColour("ranking"); } }} />
+    <${Presets} ...${{ facts, everything, set, failed, onRanking: (order) => { setRanking(order); setColour("ranking"); setOrder(order.heads); } }} />
     <${Pasted} ...${{ everything, set, failed }} />
   </section>`;
 }

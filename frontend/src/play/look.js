@@ -3,7 +3,7 @@ import { number } from "../parts/format.js";
 import { html, useEffect, useRef, useState } from "../parts/html.js";
 import { visible } from "./state.js";
 
-const RUNS = { whole: "whole model", cut: "cut model", other: "counterfactual prompt" };
+const RUNS = { whole: "whole model", cut: "cut model", other: "counterfactual prompt", difference: "difference, whole minus counterfactual" };
 
 /** All queries against all keys: the further right, the later the key; the further down, the later the query. */
 function Pattern({ weights, label, chosen, onChoose }) {
@@ -15,9 +15,9 @@ function Pattern({ weights, label, chosen, onChoose }) {
     drawing.width = drawing.height = side * size;
     const style = getComputedStyle(drawing);
     const brush = drawing.getContext("2d");
-    brush.fillStyle = style.color;
     weights.forEach((row, query) => row.forEach((weight, key) => {
-      brush.globalAlpha = Math.min(weight, 1) ** 0.6;
+      brush.fillStyle = weight < 0 ? style.outlineColor : style.color;
+      brush.globalAlpha = Math.min(Math.abs(weight), 1) ** 0.6;
       brush.fillRect(key * side, query * side, side, side);
     }));
     brush.globalAlpha = 1;
@@ -34,10 +34,10 @@ function Pattern({ weights, label, chosen, onChoose }) {
 
 function Keys({ run, weights, tokens, query, gated }) {
   const row = weights[query];
-  const open = row.filter((weight) => weight > 0).length;
+  const open = row.filter((weight) => weight > 0).length, shut = (key) => gated && row[key] === 0;
   return html`<p class="keys" data-run=${run}><span class="soft small">${RUNS[run]}${gated ? `: ${open} of ${row.length} keys open` : ""}</span>
-    ${tokens.slice(0, query + 1).map((token, key) => html`<span class=${gated && row[key] === 0 ? "key shut" : "key"} data-weight=${row[key]}
-      title=${`${row[key].toFixed(6)}${gated && row[key] === 0 ? ", gate shut" : ""}`} style=${{ "--weight": `${Math.round(100 * Math.min(row[key], 1) ** 0.6)}%` }}>${visible(token.text)}</span>`)}</p>`;
+    ${tokens.slice(0, query + 1).map((token, key) => html`<span class=${`key ${shut(key) ? "shut" : row[key] < 0 ? "less" : ""}`} data-weight=${row[key]}
+      title=${`${row[key].toFixed(6)}${shut(key) ? ", gate shut" : ""}`} style=${{ "--weight": `${Math.round(100 * Math.min(Math.abs(row[key]), 1) ** 0.6)}%` }}>${visible(token.text)}</span>`)}</p>`;
 }
 
 function Pushes({ title, rows, id }) {
@@ -55,14 +55,15 @@ export function LookPanel({ look, head, answer }) {
       <p class="soft">${look?.failed ?? (head ? "looking …" : "Point at a head of the board, or go to it with the arrow keys.")}</p></section>`;
   }
   const query = Math.min(chosen ?? look.whole.length - 1, look.whole.length - 1);
-  const runs = Object.keys(RUNS).filter((run) => look[run]);
+  const difference = look.other && look.whole.map((row, at) => row.map((weight, key) => weight - look.other[at][key]));
+  const seen = { ...look, difference }, runs = Object.keys(RUNS).filter((run) => seen[run]);
   return html`<section class="card look" aria-labelledby="look-title">${title}
     <p class="small soft">Where it looks from <strong>${visible(answer.tokens[query].text)}</strong> (token ${query + 1}). Point at a row of a drawing, or choose a token:
       ${" "}<label class="visually-hidden" for="query">Token that looks</label><select id="query" value=${query} onChange=${(event) => setChosen(Number(event.target.value))}>
         ${answer.tokens.map((token, place) => html`<option value=${place}>${place + 1} ${visible(token.text)}</option>`)}</select></p>
     <div class="look-columns">
-      <div class="patterns">${runs.map((run) => html`<${Pattern} weights=${look[run]} label=${RUNS[run]} chosen=${query} onChoose=${setChosen} />`)}</div>
-      <div class="strips">${runs.map((run) => html`<${Keys} ...${{ run, weights: look[run], query, gated: look.gated }} tokens=${run === "other" ? answer.other : answer.tokens} />`)}</div>
+      <div class="patterns">${runs.map((run) => html`<${Pattern} weights=${seen[run]} label=${RUNS[run]} chosen=${query} onChoose=${setChosen} />`)}</div>
+      <div class="strips">${runs.map((run) => html`<${Keys} ...${{ run, weights: seen[run], query, gated: look.gated && run !== "difference" }} tokens=${run === "other" ? answer.other : answer.tokens} />`)}</div>
     </div>
     <h3>What it writes into the logits of the next token</h3>
     ${look.unread ? html`<p class="soft">${look.unread}</p>` : html`<div class="row three">

@@ -14,7 +14,7 @@ async function copy(text) {
   }
 }
 
-export function Sharing({ facts, state, request, failed }) {
+export function Sharing({ facts, state, request, order, failed }) {
   const [python, setPython] = useState("");
   const [note, setNote] = useState("");
   const [shelf, setShelf] = useState([]);
@@ -29,7 +29,7 @@ export function Sharing({ facts, state, request, failed }) {
   }, failed);
   const save = () => {
     const others = shelf.filter((each) => JSON.stringify(each.prompt) !== JSON.stringify(state.prompt));
-    post("study", { name, states: [state, ...others].map((each) => asked(each, facts.model)) }).then(setSaved, failed);
+    post("study", { name, order, states: [state, ...others].map((each) => asked(each, facts.model)) }).then(setSaved, failed);
   };
   return html`<section class="card sharing" aria-labelledby="sharing-title">
     <h2 id="sharing-title">Take it away</h2>
@@ -37,7 +37,7 @@ export function Sharing({ facts, state, request, failed }) {
       <button id="copy-python" onClick=${copyPython}>Copy as Python</button><span role="status" class="small soft">${note}</span></div>
     ${python ? html`<pre id="python" tabindex="0" aria-label="The same in Python">${python}</pre>` : null}
     <h3>Save as study</h3>
-    <p class="small soft">How few heads do these prompts need? A study scores heads on one half of its prompts and measures on the other.</p>
+    <p class="small soft">How much of these prompts do the heads carry that are on? The study keeps them as they are here, beside as many at random, and finds how few of them do.</p>
     <div class="row"><button id="shelve" onClick=${() => setShelf([...shelf, state])} disabled=${!state.prompt.length}>Put this prompt on the shelf</button>
       <span class="small">${shelf.length} on the shelf</span></div>
     ${shelf.length ? html`<ul class="shelf">${shelf.map((each, place) => html`<li><span>${said(each.prompt)}</span>

@@ -1,14 +1,14 @@
 // The state of the switchboard: all that an answer depends on. It stands in the address, behind the #, and is undone
 // and redone as a whole. Prompts are text, or lists of token ids where no text gives the same tokens.
 export const EMPTY = {
-  prompt: "", other: "", answers: [], wrongs: [], cut: [], fill: "zero", share: 0.1, positions: "all", reference: "ioi", steps: 12,
+  prompt: "", other: "", answers: [], wrongs: [], cut: [], fill: "zero", share: 0.1, positions: "all", reference: "ioi", seed: 0, steps: 12,
 };
 
 /** What the server is asked. */
 export function asked(state, model) {
-  const { prompt, other, answers, wrongs, cut, positions, reference, steps } = state;
+  const { prompt, other, answers, wrongs, cut, positions, reference, seed, steps } = state;
   const fill = state.fill === "scale" ? `scale(${state.share})` : state.fill;
-  return { prompt, other, answers, wrongs, cut, fill, positions, reference, new_tokens: steps, model };
+  return { prompt, other, answers, wrongs, cut, fill, positions, reference, seed, new_tokens: steps, model };
 }
 
 /** As the part of an address that stays with the browser. Only what differs from an empty board is said. */

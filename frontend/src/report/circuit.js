@@ -81,6 +81,6 @@ export function CircuitDrawing({ data, circuit, k, title }) {
 }
 
 export function CircuitSection({ data, curve, k }) {
-  const circuit = curve && data.circuits.find((one) => one.panel === curve.panel && one.model === curve.model && one.order === curve.order);
+  const circuit = curve && data.circuits.find((one) => one.panel === curve.panel && one.model === curve.model && one.order === curve.order && (!one.method || one.method === curve.method));
   return circuit ? html`<${CircuitDrawing} data=${data} circuit=${circuit} k=${k} title=${`The first ${count(k)} edges`} />` : null;
 }

@@ -7,7 +7,7 @@ import { HeadGrid } from "../parts/headgrid.js";
 import { Picks, Saves } from "../parts/picks.js";
 import { Scroll } from "../parts/scroll.js";
 import { saveCsv, saveSvg } from "../parts/save.js";
-import { headOf, orderWords } from "./state.js";
+import { headOf, methodsIn, orderWords } from "./state.js";
 
 const MARKS = { facilitation: "+", irrelevance: "·", interference: "−" };
 const VERBS = { facilitation: "helps", irrelevance: "does neither", interference: "hurts" };
@@ -34,7 +34,7 @@ function scoreView(map) {
   const largest = Math.max(...map.values.flat().map((value) => Math.abs(value ?? 0)));
   const ranks = ranksOf(map.values);
   return {
-    words: `score by ${map.method}${map.fill ? `, ${map.fill} fill` : ""}`,
+    method: map.method, words: `score by ${map.method}${map.fill ? `, ${map.fill} fill` : ""}`,
     cell: (layer, head) => {
       const value = map.values[layer][head];
       return { fill: signedColour(value, largest), label: `score ${number(value)}, rank ${ranks[layer][head]}` };
@@ -63,6 +63,7 @@ function HeadFacts({ data, model, head }) {
   const maps = data.maps.filter((map) => map.model === model && map.values.length > layer);
   const name = headName(layer, place);
   const orders = data.curves.filter((curve) => curve.model === model && curve.ranking.includes(name));
+  const several = methodsIn(orders).length > 1;
   const roles = data.roles.filter((one) => one.model === model);
   return html`<div class="facts" aria-live="polite"><h3>${name} <span class="soft">of ${model}: layer ${layer}, head ${place}</span></h3>
     <${Scroll}><table class="plain"><caption class="visually-hidden">Scores of ${name}</caption>
@@ -71,7 +72,7 @@ function HeadFacts({ data, model, head }) {
         <td class="number">${number(map.values[layer][place], 4)}</td><td class="number">${number(map.errors[layer][place])}</td>
         <td class="number">${ranksOf(map.values)[layer][place]} of ${count(map.values.length * map.values[0].length)}</td></tr>`)}</tbody></table><//>
     ${roles.map((one, at) => html`<p key=${at} class="small">${data.panels[one.panel]?.title ?? one.task}: ${Object.keys(VERBS).map((role) => `${VERBS[role]} ${number(one.scores[role][layer][place], 2)} (${Math.round(100 * one.votes[role][layer][place])} % of the fits)`).join(", ")}</p>`)}
-    ${orders.map((curve, at) => html`<p key=${at} class="small soft">${data.panels[curve.panel]?.title ?? curve.task}, ${orderWords(curve.order)}: comes in as number ${curve.ranking.indexOf(name) + 1}</p>`)}
+    ${orders.map((curve, at) => html`<p key=${at} class="small soft">${data.panels[curve.panel]?.title ?? curve.task}, ${several ? `${curve.method}, ` : ""}${orderWords(curve.order)}: comes in as number ${curve.ranking.indexOf(name) + 1}</p>`)}
   </div>`;
 }
 
@@ -90,10 +91,10 @@ export function Heads({ data, panel, model, curve, k }) {
     const own = (one) => one.panel === panel && one.model === model;
     return [...data.roles.filter(own).map(roleView), ...data.maps.filter(own).map(scoreView)];
   }, [data, panel, model]);
-  const [asked, setView] = useState(0);
+  const [asked, setView] = useState(null);
   const [chosen, setChosen] = useState(null);
   if (!views.length) return null;
-  const view = views[asked] ?? views[0];
+  const view = (asked && views.find((one) => one.words === asked)) ?? views.find((one) => !one.method || one.method === curve?.method) ?? views[0];
   const ranking = rankingOf(data, curve);
   const lit = new Set(curve && curve.units === "heads" ? ranking.slice(0, k) : []);
   const verb = curve?.mode === "keep" ? "kept" : "masked";
@@ -110,7 +111,7 @@ export function Heads({ data, panel, model, curve, k }) {
   return html`<section class="card" aria-labelledby="heads-title">
     <div class="row"><h2 id="heads-title" class="grow">Heads of ${model}</h2>
       <${Saves} svg=${() => saveSvg(document.getElementById("map"), name)} csv=${() => saveCsv(rows(), name)} /></div>
-    <${Picks} label="Colour" id="map-view" options=${views} value=${view} onPick=${(next) => setView(views.indexOf(next))} words=${(one) => one.words} />
+    <${Picks} label="Colour" id="map-view" options=${views} value=${view} onPick=${(next) => setView(next.words)} words=${(one) => one.words} />
     <div class="beside"><div>
       <${HeadGrid} id="map" layers=${view.layers} heads=${view.heads} cell=${cell} chosen=${here} onPick=${(layer, head) => setChosen([layer, head])}
         label=${`Heads of ${model}: ${view.words}. ${lit.size} of them outlined, ${verb} at k = ${k}.`} />

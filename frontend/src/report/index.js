@@ -9,7 +9,7 @@ import { Scroll } from "../parts/scroll.js";
 import { saveCsv, saveSvg } from "../parts/save.js";
 import { ThemeSwitch } from "../parts/theme.js";
 import { Thumb } from "../parts/thumb.js";
-import { EXPLAINED, byChance, metricWords, neededAt, orderWords, ORDERS } from "./state.js";
+import { EXPLAINED, byChance, lineWords, metricWords, neededAt, ORDERS } from "./state.js";
 
 const line = (curve, id, colour, dash) => ({ id, colour, dash, xs: curve.ks, ys: curve.bands[curve.shown]?.value ?? curve.ks.map(() => null), lows: curve.bands[curve.shown]?.low, highs: curve.bands[curve.shown]?.high, faint: byChance(curve.order), curve });
 
@@ -39,7 +39,7 @@ function Beside({ data, chosen }) {
     .filter(({ result, curve }) => (result.panels[curve.panel]?.title ?? curve.task) === here && (chance || !byChance(curve.order)));
   const kinds = [...new Set(lines.map(({ curve }) => `${curve.kind} ${curve.units} ${curve.shown}`))];
   const same = lines.filter(({ curve }) => `${curve.kind} ${curve.units} ${curve.shown}` === kinds[0]);
-  const series = same.map(({ result, at, curve, own }, place) => ({ ...line(curve, `${at}-${own}`, MODEL_COLOURS[place % 6], at ? "7 3" : ""), name: `${result.path} · ${curve.model} · ${orderWords(curve.order)}` }));
+  const series = same.map(({ result, at, curve, own }, place) => ({ ...line(curve, `${at}-${own}`, MODEL_COLOURS[place % 6], at ? "7 3" : ""), name: `${result.path} · ${lineWords(curve, result.curves.filter((other) => other.panel === curve.panel))}` }));
   if (!series.length) return null;
   const first = series[0].curve, explained = first.shown === EXPLAINED;
   const values = series.flatMap((one) => one.ys).filter((value) => value !== null);

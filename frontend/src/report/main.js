@@ -14,7 +14,7 @@ import { Heads, rankingOf } from "./heads.js";
 import { Index } from "./index.js";
 import { Origin } from "./origin.js";
 import { Prompts } from "./prompts.js";
-import { EXPLAINED, byChance, different, metricWords, nearestPlace, neededAt, orderWords, seriesOf } from "./state.js";
+import { EXPLAINED, byChance, different, linesOf, methodsIn, metricWords, nearestPlace, neededAt, orderWords, seriesOf } from "./state.js";
 import { Training } from "./training.js";
 
 function Top({ data }) {
@@ -58,19 +58,22 @@ function Study({ data }) {
   const [threshold, setThreshold_] = useState(data.panels[0]?.threshold ?? 0.9);
   const setThreshold = (value) => Number.isFinite(value) && setThreshold_(Math.min(Math.max(Math.round(value * 100) / 100, 0.01), 1));
   const [model_, setModel] = useState(null);
+  const [method_, setMethod] = useState(null);
   const [order_, setOrder] = useState(null);
   const [k_, setK] = useState(null);
   const [prompt, setPrompt] = useState(0);
   const curves = useMemo(() => data.curves.filter((curve) => curve.panel === panel), [data, panel]);
   const models = different(curves.length ? curves.map((curve) => curve.model) : [...data.maps, ...data.roles].map((map) => map.model));
   const model = models.includes(model_) ? model_ : models[0];
-  const own = curves.filter((curve) => curve.model === model && !byChance(curve.order));
+  const ranked = curves.filter((curve) => curve.model === model && !byChance(curve.order)), methods = methodsIn(ranked);
+  const method = methods.includes(method_) ? method_ : methods[0];
+  const own = ranked.filter((curve) => curve.method === method);
   const curve = own.find((one) => one.order === order_) ?? own[0] ?? curves[0];
   const ranking = useMemo(() => rankingOf(data, curve), [data, curve]);
   const k = k_ ?? (curve ? neededAt(curve, threshold)?.value ?? curve.ks[Math.min(1, curve.ks.length - 1)] : 0);
   const pick = (chosen, place) => {
     setModel(chosen.model);
-    if (!byChance(chosen.order)) setOrder(chosen.order);
+    if (!byChance(chosen.order)) { setMethod(chosen.method); setOrder(chosen.order); }
     setK(chosen.ks[place]);
   };
   return html`
@@ -78,6 +81,7 @@ function Study({ data }) {
     ${curves.length > 0 && html`<${Curves} key=${panel} data=${data} panel=${panel} curves=${curves} threshold=${threshold} setThreshold=${setThreshold} k=${k} onPick=${pick} small=${small} />`}
     ${curve && html`<div class="bar card" role="region" aria-label="What is looked at">
       <${Picks} label="Model" id="model" options=${models} value=${model} onPick=${setModel} />
+      <${Picks} label="Method" id="method" options=${methods} value=${method} onPick=${setMethod} />
       <${Picks} label="Order" id="order" options=${own.map((one) => one.order)} value=${curve.order} onPick=${setOrder} words=${orderWords} />
       <${Slider} curve=${curve} ranking=${ranking} k=${k} setK=${setK} /></div>`}
     <${Heads} data=${data} panel=${panel} model=${model} curve=${curve} k=${k} />
@@ -100,4 +104,5 @@ function Page({ data }) {
 }
 
 const data = JSON.parse(document.getElementById("data").textContent);
+data.lines = linesOf(data);
 render(html`<${Page} data=${data} />`, document.getElementById("page"));

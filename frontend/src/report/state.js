@@ -12,18 +12,41 @@ export const ORDERS = {
   irrelevance: ["irrelevance", "7 3"],
   interference: ["interference", "3 2"],
 };
+const CONTROLS = { nonsense: ["nonsense answers", "1 4"], shuffled: ["shuffled scores", "4 4"] };
 export const byChance = (order) => order.startsWith("chance");
 export const orderWords = (order) => ORDERS[order]?.[0] ?? order;
 export const different = (values) => [...new Set(values)];
 export const metricWords = (metric) => metric.replaceAll("_", " ");
 
-/** The colour of a line: by model, or with one model by order; roles have colours of their own. */
+
+/** All lines of a report: its curves, and its controls as curves of explained effect. Each gets an `id`. */
+export function linesOf(data) {
+  const controls = data.controls.map((one) => {
+    const { fill, mode, units, total, kind } = data.curves.find((curve) => curve.panel === one.panel && curve.model === one.model && curve.method === one.method);
+    return { ...one, fill, mode, units, total, kind, metric: EXPLAINED, shown: EXPLAINED, bands: { [EXPLAINED]: one.band }, ranking: [], by_prompt: null, asked: null };
+  });
+  return [...data.curves, ...controls].map((line, id) => Object.assign(line, { id }));
+}
+
+/** Methods by which the units of a panel are ranked. */
+export const methodsIn = (curves) => different(curves.filter((curve) => !byChance(curve.order)).map((curve) => curve.method));
+
+/** What tells a line from the others of its panel. */
+export function lineWords(curve, beside) {
+  const method = methodsIn(beside).length > 1 && !byChance(curve.order) ? [curve.method] : [];
+  const control = curve.control ? [`control: ${CONTROLS[curve.control][0]}`] : [];
+  return [curve.model, ...method, orderWords(curve.order), ...control].join(" · ");
+}
+
+/** The colour of a line: by model and method, or with one of each by order; roles have colours of their own. */
 export function colourOf(data, curve) {
   if (ROLE_COLOURS[curve.order] && curve.kind === "change") return ROLE_COLOURS[curve.order];
-  const models = different(data.curves.filter((other) => other.panel === curve.panel).map((other) => other.model));
-  if (models.length > 1 && curve.kind === "explained") return MODEL_COLOURS[models.indexOf(curve.model) % MODEL_COLOURS.length];
-  if (byChance(curve.order)) return "var(--chance)";
-  const orders = different(data.curves.filter((other) => other.panel === curve.panel && !byChance(other.order)).map((other) => other.order));
+  const beside = data.curves.filter((other) => other.panel === curve.panel);
+  const models = different(beside.map((other) => other.model)), methods = methodsIn(beside);
+  const place = models.indexOf(curve.model) * Math.max(methods.length, 1) + Math.max(methods.indexOf(curve.method), 0);
+  if (byChance(curve.order) && (models.length < 2 || curve.kind !== "explained")) return "var(--chance)";
+  if (models.length * methods.length > 1 && curve.kind === "explained") return MODEL_COLOURS[place % MODEL_COLOURS.length];
+  const orders = different(beside.filter((other) => !byChance(other.order)).map((other) => other.order));
   return MODEL_COLOURS[(models.indexOf(curve.model) + orders.indexOf(curve.order)) % MODEL_COLOURS.length];
 }
 
@@ -31,8 +54,9 @@ export function seriesOf(data, curve, metric) {
   const band = curve.bands[metric];
   if (!band) return null;
   return {
-    id: `${data.curves.indexOf(curve)}`, name: `${curve.model} · ${orderWords(curve.order)}`, colour: colourOf(data, curve),
-    dash: ORDERS[curve.order]?.[1], faint: byChance(curve.order), xs: curve.ks, ys: band.value, lows: band.low, highs: band.high, curve,
+    id: `${curve.id}`, name: lineWords(curve, data.curves.filter((other) => other.panel === curve.panel)), colour: colourOf(data, curve),
+    dash: curve.control ? CONTROLS[curve.control][1] : ORDERS[curve.order]?.[1], faint: byChance(curve.order) || Boolean(curve.control),
+    xs: curve.ks, ys: band.value, lows: band.low, highs: band.high, curve,
   };
 }
 
@@ -52,6 +76,7 @@ const ROUNDING = 1e-9;
  * more than means, the first k at which the mean is near enough, without an interval.
  */
 export function neededAt(curve, threshold) {
+  if (curve.control) return null;
   if (curve.needed) {
     const place = Math.round(threshold * 100) - 1;
     return { value: curve.needed.value[place], low: curve.needed.low[place], high: curve.needed.high[place], exact: true };

@@ -1,5 +1,6 @@
 """Cutting heads: which are removed, what they carry instead, and at which positions."""
 
+import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -60,7 +61,8 @@ def cut_heads(model: Model, keep: Tensor, filling: Filling, where: Tensor | Posi
             mixed = torch.lerp(filling.of(layer, z).to(z.device).expand_as(z), z, kept.expand_as(z))
         return mixed.flatten(0, 1)
 
-    with visit_heads(model, visit, touched):
+    following = filling.following(model) if isinstance(filling, PositionMeans) else nullcontext()
+    with following, visit_heads(model, visit, touched):
         yield
 
 
@@ -107,6 +109,7 @@ def cut(
     positions: Positions = "all",
     other: Tensor | None = None,
     reference: Sequence[Example] = (),
+    seed: int = 0,
 ) -> Iterator[None]:
     """Remove heads from a model for experiments of your own, also around `model.hf.generate`.
 
@@ -119,7 +122,9 @@ def cut(
       nothing of tokens that a model writes by itself: there heads are left alone.
     - `reference`: for `mean` and `mean-global`, the examples over which the mean is taken, such as `task.train`. The
       mean of a position counts from the first real token; where prompts are longer than these, it is that over all
-      positions.
+      positions. For `resample`, the examples among which the other prompt is drawn: one that has as many tokens as the
+      prompts that run, the same for all of them. As of a counterfactual, nothing is said of tokens that are written.
+    - `seed`: of that draw.
 
     ```python
     with hc.cut(model, [(3, 1), (5, 0)], "scale(0.001)", positions="generated"):
@@ -136,16 +141,64 @@ def cut(
     elif fill.needs_reference:
         if not reference:
             raise HeadcountError(f"The fill '{fill}' needs prompts to average over: cut(..., reference=task.train).")
-        longest = max(len(example.ids) for example in reference)
-        # One position more than any of them has, which gets the mean over all positions.
-        means = mean_head_values(model, reference, longest + 1, "clean", by_position=fill.kind == "mean")
-        filling = Filling(means) if fill.kind == "mean-global" else PositionMeans(means)
+        filling = mean_filling(model, fill, reference)
     elif fill.kind == "resample":
-        raise HeadcountError("The fill resample needs to know which prompts run; use headcount.measure or .sweep.")
+        if not reference:
+            raise HeadcountError(f"The fill '{fill}' needs prompts to draw from: cut(..., reference=task.train).")
+        filling = Donors.of_prompts(model, reference, seed)
     keep = keep_mask(model, heads)[None]
-    following = filling.following(model) if isinstance(filling, PositionMeans) else nullcontext()
-    with following, cut_heads(model, keep, filling, positions):
+    with cut_heads(model, keep, filling, positions):
         yield
+
+
+def mean_filling(model: Model, fill: Fill, reference: Sequence[Example]) -> Filling:
+    """The mean over prompts, of every position or of all together, for runs that are not known before."""
+    longest = max(len(example.ids) for example in reference)
+    # One position more than any of them has, which gets the mean over all positions.
+    means = mean_head_values(model, reference, longest + 1, "clean", by_position=fill.kind == "mean")
+    return Filling(means) if fill.kind == "mean-global" else PositionMeans(means)
+
+
+def donor_of(reference: Sequence[Example], length: int, seed: int) -> tuple[int, ...]:
+    """A prompt of so many tokens, drawn at random; refused where there is none."""
+    lengths = sorted({len(example.ids) for example in reference})
+    if length not in lengths:
+        raise HeadcountError(_no_donor(length, lengths))
+    fitting = [tuple(example.ids) for example in reference if len(example.ids) == length]
+    return random.Random(f"{seed} {length}").choice(fitting)
+
+
+def _no_donor(length: int, lengths: Sequence[int]) -> str:
+    return (
+        f"The fill resample needs another prompt of {length} tokens, and those to draw from have"
+        f" {', '.join(map(str, lengths[:12]))}. Change the prompt, or draw from others."
+    )
+
+
+@dataclass(frozen=True)
+class Donors(Filling):
+    """What heads carry on another prompt, for runs whose length is not known before: one prompt of each length. Single
+    tokens are those that a model writes, of which other prompts say nothing."""
+
+    by_length: dict[int, tuple[Tensor, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of_prompts(cls, model: Model, reference: Sequence[Example], seed: int) -> "Donors":
+        lengths = sorted({len(example.ids) for example in reference})
+        drawn = {length: torch.tensor([donor_of(reference, length, seed)]) for length in lengths}
+        return cls(by_length={length: head_values(model, ids.to(model.device)) for length, ids in drawn.items()})
+
+    @property
+    def is_zero(self) -> bool:
+        return False
+
+    def of(self, layer: int, z: Tensor) -> Tensor:
+        length = z.shape[2]
+        if length == 1:
+            return z
+        if length not in self.by_length:
+            raise HeadcountError(_no_donor(length, list(self.by_length)))
+        return self.by_length[length][layer]
 
 
 @dataclass(frozen=True)
@@ -176,6 +229,10 @@ class PositionMeans(Filling):
         with changing() as changes:
             changes.before(model.hf, look, with_kwargs=True)
             yield
+
+    def from_position(self, start: int) -> "PositionMeans":
+        """It sees by itself where a run begins."""
+        return self
 
     def of(self, layer: int, z: Tensor) -> Tensor:
         assert self.values is not None

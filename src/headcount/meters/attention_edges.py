@@ -23,7 +23,7 @@ from ..models.gates import mixed
 from ..tasks.batches import Batch, batches
 from ..tasks.examples import Pair
 from .meter import TOKENS_A_PASS, Advance, Values, silent
-from .metrics import OF_PAIRS, Reference, measure_all
+from .metrics import OF_PAIRS, SAID, Reference, measure_all
 
 FIRST = 200
 """Edges of each prompt that are known by name."""
@@ -52,6 +52,7 @@ class AttentionEdgeMeter:
 
     - `fill`: what removed edges carry: `counterfactual`, `zero`, `mean` (at each query and key) or `mean-global`.
     - `reference`: the prompts that means are taken over.
+    - `says`: also read the most probable next token, as `said` and `said_chance`.
     """
 
     model: Model
@@ -60,9 +61,11 @@ class AttentionEdgeMeter:
     _: KW_ONLY
     fill: str = "counterfactual"
     reference: Sequence[Pair] = ()
+    says: bool = False
     advance: Advance = silent
 
     def __post_init__(self) -> None:
+        self._metrics = (*OF_PAIRS, *(SAID if self.says else ()))
         self.filler = AttentionFiller.prepare(self.model, self.fill, self.pairs, self.reference, TOKENS_A_PASS // 2)
         self._ready = [self._readied(*some) for some in batches(self.pairs, self.model.device, TOKENS_A_PASS // 2)]
 
@@ -71,7 +74,7 @@ class AttentionEdgeMeter:
 
     def measure(self, masks: Sequence[tuple[int, int]]) -> Values:
         """Metric -> [mask, pair]; a mask is (draw, k)."""
-        found = {name: np.empty((len(masks), len(self.pairs))) for name in OF_PAIRS}
+        found = {name: np.empty((len(masks), len(self.pairs))) for name in self._metrics}
         for part in self._ready:
             for row, (draw, k) in enumerate(masks):
                 for name, value in self._run(part, part.ranks[draw] < k).items():
@@ -112,7 +115,7 @@ class AttentionEdgeMeter:
 
         with visit_attention(self.model, visit):
             logits = self.model.last_logits(part.batch.clean, part.batch.spots, rows=part.batch.rows)
-        return measure_all(logits, part.batch, OF_PAIRS, part.uncut)
+        return measure_all(logits, part.batch, self._metrics, part.uncut)
 
 
 def real_edges(batch: Batch) -> Tensor:

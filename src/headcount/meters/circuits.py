@@ -32,7 +32,7 @@ from ..tasks.batches import batches
 from ..tasks.examples import Pair
 from .memory import Sizes, plan_circuits
 from .meter import WHOLE, Advance, Part, Values, own_passes, silent
-from .metrics import OF_PAIRS, Reference, measure_all
+from .metrics import OF_PAIRS, SAID, Reference, measure_all
 
 
 @dataclass(eq=False)
@@ -60,6 +60,7 @@ class CircuitMeter:
       reach the logits. With counterfactual fill that changes nothing, unless heads are normed together (OLMo 2).
     - `memory`: bytes that may be used beyond the model; `plan` says how much then runs at once.
     - `room`: memory to run in, where several meters share it.
+    - `says`: also read the most probable next token, as `said` and `said_chance`.
     """
 
     model: Model
@@ -72,6 +73,7 @@ class CircuitMeter:
     memory: int | None = None
     advance: Advance = silent
     room: Room = field(default_factory=Room)
+    says: bool = False
 
     def __post_init__(self) -> None:
         model, pairs = self.model, self.pairs
@@ -80,6 +82,7 @@ class CircuitMeter:
         self.sizes = Sizes.of_model(model, self.readers)
         self.plan = plan_circuits(self.sizes, pairs, self.memory, model.device)
         self.filler = EdgeFiller.prepare(model, self.wiring, self.fill, pairs, self.reference, self.plan.tokens)
+        self._metrics = (*OF_PAIRS, *(SAID if self.says else ()))
         self._kept: list[tuple[list[int], BaseRun, Reference]] = []
 
     def __len__(self) -> int:
@@ -89,7 +92,7 @@ class CircuitMeter:
     @torch.no_grad()
     def measure(self, keeps: Tensor, part: Part = WHOLE) -> Values:
         """Metric -> [circuit, pair]; `keeps` is [circuit, writer, reader], True for edges in the circuit."""
-        values = {name: np.full((len(keeps), len(self.pairs)), np.nan) for name in OF_PAIRS}
+        values = {name: np.full((len(keeps), len(self.pairs)), np.nan) for name in self._metrics}
         keeps, by_size = self._prepared(keeps)
         own = None if part == WHOLE else self._own_passes(len(keeps), part)
         turns = itertools.repeat(None) if own is None else (some for some in own if some)
@@ -136,7 +139,7 @@ class CircuitMeter:
         past = None if base.prefix is None else self.model.repeated_prefix(base.prefix, copies)
         with only_kept_edges(self.model, self.wiring, base, keep, self.room.numbers):
             logits = self.model.last_logits(base.ids.repeat(copies, 1), base.last.repeat(copies), past)
-        return measure_all(logits, base.batch, OF_PAIRS, uncut)
+        return measure_all(logits, base.batch, self._metrics, uncut)
 
     @leaves_no_trace
     def graded(self, masks: Tensor, metric: str) -> Tensor:

@@ -16,7 +16,7 @@ from ..models.changes import leaves_no_trace
 from ..tasks.batches import Batch, batches
 from ..tasks.examples import Completion, Example
 from .meter import KEPT_BYTES, TOKENS_A_PASS, WHOLE, Advance, Part, Values, own_passes, silent
-from .metrics import Reference, measure_all, measured
+from .metrics import SAID, Reference, measure_all, measured
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class HeadMeter:
 
     - `filler`: what the removed heads carry, and which side of the pairs runs.
     - `positions`: where the cuts apply.
+    - `says`: also read the most probable next token, as `said` and `said_chance`.
     """
 
     model: Model
@@ -52,10 +53,11 @@ class HeadMeter:
     _: KW_ONLY
     positions: Positions = "all"
     max_tokens: int = TOKENS_A_PASS
+    says: bool = False
     advance: Advance = silent
 
     def __post_init__(self) -> None:
-        self._metrics = measured(self.examples)
+        self._metrics = (*measured(self.examples), *(SAID if self.says else ()))
         # The other choices, as completions of their own, of those examples that need them read.
         self._choices = {
             index: [Completion(example.prompt, other) for other in example.others]

@@ -59,6 +59,8 @@ OF_LOG_PROBS = {"prob_diff": _prob_diff, "log_prob": _log_prob, "log_prob_per_to
 METRICS = OF_LOGITS | {name: _after_softmax(metric) for name, metric in OF_LOG_PROBS.items()}
 """KL to the uncut model stands beside these: it needs a second set of logits."""
 log_prob_per_token = METRICS["log_prob_per_token"]
+SAID = ("said", "said_chance")
+"""Beside metrics: the most probable next token (of a target its first), and its probability."""
 OF_PAIRS = ("logit_diff", "prob_diff", "log_prob", "accuracy", "kl")
 OF_COMPLETIONS = ("log_prob", "log_prob_per_token", "accuracy")
 """Everything that is reported at every point of a sweep."""
@@ -116,6 +118,9 @@ def measure_all(logits: Tensor, batch: Batch, names: Sequence[str], uncut: Refer
     found = {name: value.view(copies, -1) for name, value in values.items()}
     if uncut is not None:
         found["kl"] = uncut.kl(log_probs.view(copies, len(batch), -1))
+    if SAID[0] in names:
+        chances, tokens = log_probs[repeated.first_spots()].max(-1)
+        found |= {SAID[0]: tokens.view(copies, -1), SAID[1]: chances.exp().view(copies, -1)}
     return found
 
 

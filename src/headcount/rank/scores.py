@@ -70,6 +70,15 @@ class HeadScores(Saved, Tabled, Shown):
     def size(self) -> int:
         return int(self.values.size)
 
+    def require_shape(self, model: Model) -> None:
+        """Refuse scores of a model that has other heads."""
+        layers, heads = self.values.shape
+        if (layers, heads) != (model.n_layers, model.n_heads):
+            raise HeadcountError(
+                f"The scores of {self.model} on {self.task} are of {layers} layers of {heads} heads, and {model.name}"
+                f" has {model.n_layers} of {model.n_heads}. Choose scores of this model."
+            )
+
     def order(self, by: ScoreOrder = "absolute", mix: float | None = None) -> list[Head]:
         """Heads (layer, head) from the first to be kept to the last: `signed`, the most helpful first, the most harmful
         last; `absolute`, the largest effect first, of either sign; `best`, the two mixed by the share `mix`, which a

@@ -84,6 +84,10 @@ class Panel(Settings):
         """The tables of a study's panels; one that asks several questions becomes a panel for each."""
         return list(tables)
 
+    def drawn_with(self, other: "Panel") -> bool:
+        """Whether this panel and the one before it are one drawing."""
+        return False
+
     def check(self) -> None:
         """Say what can be known to be wrong before a model is loaded."""
 

@@ -6,7 +6,7 @@ report.json; of older results, which have none, it makes what their tables and s
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -30,6 +30,7 @@ from ..view.page.origin import origin_of
 from ..view.page.training import training_report
 from . import STUDIES
 from .kind import Cell
+from .panel import Panel
 from .study import Study
 
 DATA, PAGE = "report.json", "report.html"
@@ -61,19 +62,40 @@ def write_study_report(
 ) -> Path:
     """When a study ends. `tables`: the rows of each curve, in their order."""
     rows, curves, prompts, panels = iter(tables), list[CurveData](), list[PromptSet](), list[PanelData]()
-    for number, row in enumerate(cells):
+    drawn = list(_drawn_together(study, cells))
+    for number, (panel, row) in enumerate(drawn):
         first = row[0].curves[0]
-        title = study.panels[number].title or first.title
-        panels.append(PanelData(title, getattr(study.panels[number], "threshold", None)))
+        panels.append(PanelData(panel.title or first.title, getattr(panel, "threshold", None)))
         for cell in row:
             asked = None
             if texts := getattr(cell, "prompts", None):
-                asked = len(prompts)
-                prompts.append(_prompts(texts, number, first.units == "attention-edges", cell))
+                asked = _placed(prompts, _prompts(texts, number, first.units == "attention-edges", cell))
             for curve in cell.curves:
                 repeats = cast(Any, cell).repeats(curve) if hasattr(cell, "repeats") else None
                 curves.append(curve_data(curve, next(rows), number, repeats, asked))
-    return _write(folder, _paged(Found(folder, summary, told_apart(panels, curves), curves, prompts, cells)))
+    merged = [row for _, row in drawn]
+    return _write(folder, _paged(Found(folder, summary, told_apart(panels, curves), curves, prompts, merged)))
+
+
+def _drawn_together(study: Study, cells: Sequence[Sequence[Cell]]) -> Iterator[tuple[Panel, list[Cell]]]:
+    """Panels that differ in their method alone are one, whose lines can be switched."""
+    held: tuple[Panel, list[Cell]] | None = None
+    for panel, row in zip(study.panels, cells, strict=False):  # a study under way has the first of its panels
+        if held and panel.drawn_with(held[0]):
+            held[1].extend(row)
+        else:
+            if held:
+                yield held
+            held = panel, list(row)
+    if held:
+        yield held
+
+
+def _placed(prompts: list[PromptSet], own: PromptSet) -> int:
+    """Where the texts stand; several methods have the same ones."""
+    if own not in prompts:
+        prompts.append(own)
+    return prompts.index(own)
 
 
 def told_apart(panels: Sequence[PanelData], curves: Sequence[CurveData]) -> list[PanelData]:

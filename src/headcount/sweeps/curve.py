@@ -81,6 +81,11 @@ class Curve(Saved, Tabled, Shown):
     own: dict[str, Floats] = field(default_factory=dict, repr=False)
     """Of attention edges in an order of scores, which every prompt has for itself: the first of each prompt by its
     number, [edge, 5], with layer, head, query, key and score."""
+    said: dict[str, Floats] = field(default_factory=dict, repr=False)
+    """Of an order of scores: the most probable next token (`said`, its id) and its probability (`said_chance`), each
+    [k, pair]."""
+    words: dict[str, str] = field(default_factory=dict, repr=False)
+    """The tokens that are said as texts, by their ids."""
     provenance: Facts = field(default_factory=dict, repr=False)
 
     def require_sound(self) -> None:
@@ -227,9 +232,8 @@ class Curve(Saved, Tabled, Shown):
 
         def part(chosen: Bools) -> "Curve":
             groups = tuple(group for group, inside in zip(self.groups, chosen, strict=False) if inside)
-            return replace(
-                self, values={name: value[..., chosen] for name, value in self.values.items()}, groups=groups
-            )
+            values = {name: value[..., chosen] for name, value in self.values.items()}
+            return replace(self, values=values, groups=groups, said={})
 
         return part(~odd), part(odd)
 

@@ -55,7 +55,7 @@ class Repeats:
         values = {name: np.concatenate([_at(curve, name, ks) for curve in self.curves], axis=2) for name in names}
         groups = tuple(str(number) for number, curve in enumerate(self.curves) for _ in range(curve.pairs))
         total = max(curve.total for curve in self.curves)  # attention edges are as many as prompts are long
-        return replace(self.curves[0], ks=ks, total=total, values=values, groups=groups)
+        return replace(self.curves[0], ks=ks, total=total, values=values, groups=groups, said={})
 
     @property
     def by_prompt(self) -> Curve:

@@ -15,7 +15,7 @@ from ..core.words import AIMS, GRIDS, ORDERS, POSITIONS, AttentionMethod, Mode, 
 from ..edit import Fill
 from ..meters import Advance, Meter
 from ..meters.meter import WHOLE, Part
-from ..meters.metrics import require_metric
+from ..meters.metrics import SAID, require_metric
 from ..models import Model
 from ..models.changes import leaves_no_trace
 from ..rank.fit import Learning
@@ -51,7 +51,10 @@ def trace(
         values = {name: np.concatenate([curve.values[name], found[name]], axis=1)[:, place] for name in curve.values}
         curve = replace(curve, ks=tuple(together[place].tolist()), values=values)
         rounds -= 1
-    return curve
+    if part != WHOLE:
+        return curve
+    said = {name: curve.values[name][0] for name in SAID if name in curve.values}
+    return replace(curve, said=said, values={name: curve.values[name] for name in curve.values if name not in said})
 
 
 @leaves_no_trace
@@ -149,7 +152,9 @@ def sweep(
         meter: Meter[Any] = swept.meter(task, asked, advance or bar.advance)
         rounds = 1 if asked.by_chance else 2**31
         curve = trace(facts, masks, meter, grid, refine, rounds, part, parts)
-        return replace(curve, own=swept.own(asked, cast(Any, meter)))
+        tokens = sorted({int(token) for token in np.unique(curve.said.get(SAID[0], np.empty(0)))})
+        words = {str(token): model.decode([token]) for token in tokens}
+        return replace(curve, own=swept.own(asked, cast(Any, meter)), words=words)
 
 
 def sweep_attention_edges(

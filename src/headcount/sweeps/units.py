@@ -67,6 +67,10 @@ class Asked:
     def by_chance(self) -> bool:
         return self.order in CHANCE_ORDERS
 
+    def says(self, model: Model) -> bool:
+        """Whether it is noted what the model says at every k: of one order, and where tokens have texts."""
+        return not self.by_chance and model.tokenizer is not None
+
 
 class PlacedUnits(ABC):
     """Units that are places in a mask, the same for all prompts, in an order that scores give. `layers` are those of
@@ -128,7 +132,8 @@ class Heads(PlacedUnits):
     def meter(self, task: Task, asked: Asked, advance: Advance) -> HeadMeter:
         examples = task.split("test")
         filler = Filler.prepare(self.model, asked.fill, examples=examples, reference=task.train, seed=asked.seed)
-        return HeadMeter(self.model, examples, filler, positions=asked.positions, advance=advance)
+        says = asked.says(self.model)
+        return HeadMeter(self.model, examples, filler, positions=asked.positions, says=says, advance=advance)
 
 
 class Edges(PlacedUnits):
@@ -148,7 +153,7 @@ class Edges(PlacedUnits):
         check_cut(asked.fill, asked.positions)
         pairs, reference = (pairs_only(side, "A sweep over edges") for side in (task.split("test"), task.train))
         ready = partial(CircuitMeter, fill=asked.fill, prune=asked.prune, memory=asked.memory, advance=advance)
-        return ready(self.model, pairs, reference=reference, readers=self.readers)
+        return ready(self.model, pairs, reference=reference, readers=self.readers, says=asked.says(self.model))
 
 
 @dataclass(frozen=True)
@@ -202,7 +207,8 @@ class AttentionEdges:
             random = np.stack([rng.random(shape, dtype=np.float32) for rng in rngs])
             return torch.from_numpy(random).view(asked.draws, len(indices), *shape).to(self.model.device)
 
-        return AttentionEdgeMeter(self.model, pairs, score, fill=asked.fill, reference=reference, advance=advance)
+        ready = partial(AttentionEdgeMeter, fill=asked.fill, says=asked.says(self.model), advance=advance)
+        return ready(self.model, pairs, score, reference=reference)
 
 
 AnyUnits = Heads | Edges | AttentionEdges

@@ -53,6 +53,10 @@ class Batch:
             return values
         return values.new_zeros(len(self)).index_add(0, self.rows, values)
 
+    def first_spots(self) -> Tensor:
+        """Where the first spot of each row stands among the spots, which are in the order of their rows, [row]."""
+        return torch.searchsorted(self.rows, torch.arange(len(self), device=self.rows.device))
+
     def repeated(self, times: int) -> "Batch":
         """The whole batch again and again, so that many cuts of the same examples run in one forward."""
         if times == 1:

@@ -183,8 +183,7 @@ def _drawn(panels: Sequence[Kept], curves: Sequence[list[Curve]]) -> tuple[list[
     """What each panel of the figure shows, and its threshold: panels that differ in their method alone are one."""
     found, thresholds = list[tuple[str, list[Curve]]](), list[float]()
     for number, (panel, own) in enumerate(zip(panels, curves, strict=True)):
-        apart = {"method", "orders"}
-        if number and panel.model_dump(exclude=apart) == panels[number - 1].model_dump(exclude=apart):
+        if number and panel.drawn_with(panels[number - 1]):
             found[-1][1].extend(own)
         else:
             found.append((own[0].title, list(own)))

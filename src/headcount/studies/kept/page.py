@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 from ...core.errors import HeadcountError
 from ...core.provenance import Facts
-from ...core.words import SCORE_ORDERS, ScoreOrder, in_words
+from ...core.words import CHANCE_ORDERS, SCORE_ORDERS, ScoreOrder, in_words
 from ...edit import Fill
 from ...rank.scores import EdgeScores, HeadScores
-from ...view.page.data import CircuitData, CurveData, MapData, PanelData, Report
+from ...view.page.curves import control_data
+from ...view.page.data import CircuitData, ControlData, CurveData, MapData, PanelData, Report
 from ...view.page.maps import map_data, order_data
 from ..report import Found
 
@@ -15,10 +16,15 @@ from ..report import Found
 def page(found: Found) -> Report:
     entries: list[Facts] = found.summary["curves"]
     beside = list(zip(entries, found.curves, strict=True))
-    first: dict[tuple[int, str], Facts] = {}
-    for entry, curve in beside:  # of each panel and model, the order that stands first
-        first.setdefault((curve.panel, curve.model), entry)
-    sentences = [_needed(entry, found.panels[panel]) for (panel, _), entry in first.items()]
+    ranked = [(e, c) for e, c in beside if e["order"] not in CHANCE_ORDERS] or beside
+    first: dict[tuple[int, str, str], Facts] = {}
+    for entry, curve in ranked:  # of each panel, model and method, the order that stands first
+        first.setdefault((curve.panel, curve.model, curve.method), entry)
+    several = {panel for panel, *_ in first if len({method for at, _, method in first if at == panel}) > 1}
+    sentences = [
+        _needed(entry, found.panels[panel], f", ranked by {method}" if panel in several else "")
+        for (panel, _, method), entry in first.items()
+    ]
     orders = {entry["order"] for entry in first.values()}
     sentences += [
         f"{_sentence(ratio['task'], ratio['words'])}." for ratio in found.summary["ratios"] if ratio["order"] in orders
@@ -32,21 +38,23 @@ def page(found: Found) -> Report:
         sentences=sentences,
         warnings=list(dict.fromkeys(warned)),
         caveats=[*_caveats(entries), *controls],
+        controls=list(_controls(found)),
         maps=list(_maps(found)),
         circuits=list(_circuits(found)),
     )
 
 
-def _needed(entry: Facts, panel: PanelData) -> str:
+def _needed(entry: Facts, panel: PanelData, ranked: str) -> str:
     share, units, total = f"{entry['threshold']:.0%}".replace("%", " %"), in_words(entry["units"]), entry["total"]
     effect = f"{share} of {panel.title}"
     if entry["needed"] is None:
-        return f"{entry['model']} does not come to {effect} with any of its first {total:,} {units}."
+        return f"{entry['model']} does not come to {effect} with any of its first {total:,} {units}{ranked}."
     low, high = (total if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
     needed = f"{entry['needed']:,}"
+    some, span = f"{needed} of {total:,} {units}", f"{low:,} to {high:,}{ranked}"
     if entry["mode"] == "mask":
-        return f"{entry['model']} loses {effect} with {needed} of {total:,} {units} masked, {low:,} to {high:,}."
-    return f"{entry['model']} needs {needed} of {total:,} {units} for {effect}, {low:,} to {high:,}."
+        return f"{entry['model']} loses {effect} with {some} masked, {span}."
+    return f"{entry['model']} needs {some} for {effect}, {span}."
 
 
 def _sentence(task: str, words: str) -> str:
@@ -89,6 +97,13 @@ def _caveats(entries: list[Facts]) -> list[str]:
             f"Everything was done {repeats} times with other seeds: numbers are medians, lines those of the first."
         )
     return told
+
+
+def _controls(found: Found) -> Iterator[ControlData]:
+    for number, row in enumerate(found.cells):
+        for cell in row:
+            for kind, own in cell.controls.items() if cell.controlled else ():
+                yield control_data(cell.controlled, kind, own, number)
 
 
 def _maps(found: Found) -> Iterator[MapData]:

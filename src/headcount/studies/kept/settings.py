@@ -32,6 +32,10 @@ ONE_PASS = "one-pass"
 Orders = Annotated[Listed[ScoreOrder | ChanceOrder], AfterValidator(check(bool, "must be a list that is not empty"))]
 
 
+GIVEN = "given"
+"""Scores that were saved; no method is run."""
+
+
 class Kept(Panel):
     """What heads, edges and attention edges share: a task, and a curve for each model and order."""
 
@@ -152,6 +156,11 @@ class ScoredKept(Kept):
                     found.append({**table, "method": method, "orders": orders})
         return found
 
+    def drawn_with(self, other: Panel) -> bool:
+        """Panels that differ in their method alone are one, with a line for each."""
+        apart = {"method", "orders"}
+        return self.model_dump(exclude=apart) == other.model_dump(exclude=apart)
+
     def default_method(self) -> str:
         """Learned by keeping units, so not for masking them."""
         return self.one_pass() if self.mode == "mask" else "edge-learned"
@@ -161,13 +170,16 @@ class ScoredKept(Kept):
 
     def check(self) -> None:
         for method in self.methods:
-            if method != ONE_PASS:
+            if method not in (ONE_PASS, GIVEN):
                 require_units(method, self.units)
         super().check()
 
 
 class HeadsKept(ScoredKept):
+    FILES: ClassVar[tuple[str, ...]] = (*ScoredKept.FILES, "scores")
     units: Literal["heads"] = "heads"
+    scores: str = ""
+    """Folder of saved scores to go by in the place of a method, such as 'headcount play' writes."""
     orders: Orders = ("signed", "chance")
     """Orders in which heads are kept; may be repeated. `signed`: the most helpful first; `absolute`: the largest
     effect first; `best`: the mix of the two that needs the fewest heads on the train split. Scores without a sign have
@@ -179,7 +191,7 @@ class HeadsKept(ScoredKept):
 
     def default_method(self) -> str:
         """One pass ranks heads about as well as learning, for a fraction of the cost, which repeats need."""
-        return self.one_pass()
+        return GIVEN if self.scores else self.one_pass()
 
     def one_pass(self) -> str:
         """It depends on the fill, and is decided with it where the task decides that."""

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+import numpy as np
+
 from ...core.cache import Result
 from ...core.words import SCORE_ORDERS, Control, Mode
 from ...edit import Fill, check_fill
@@ -112,7 +114,13 @@ def plan_once(
         return {"memory": memory, "metric": task.metric, **own, **more}
 
     scoring: Step[Any] | None = None
-    if isinstance(panel, ScoredKept):
+    if isinstance(panel, HeadsKept) and panel.scores:
+        given = HeadScores.load(panel.scores)
+        given.require_shape(model)
+        facts: dict[str, Any] = {"method": given.method, "metric": given.metric, "signed": given.signed}
+        settings = {**facts, "by_pair": given.by_pair.tolist(), "samples": given.samples}
+        scoring = subject.step(f"{label} · {given.method}", given_step, settings, 0, 0)
+    elif isinstance(panel, ScoredKept):
         method, fit = METHODS.named(panel.scorer), panel.fit
         updates = fit_for(panel.scorer, fit).forwards(len(task.train)) // len(task.train)
         runs = method.forwards(model.head_count, panel.steps, units.total, updates)
@@ -183,6 +191,12 @@ def score_step(job: Job) -> Scores:
     if "fit" in job.settings:
         settings["fit"] = fit_for(settings["method"], None).changed(**job.settings["fit"])
     return score(job.model, job.examples, advance=job.paid(mean_length(job.examples.train)), **settings)
+
+
+def given_step(job: Job) -> HeadScores:
+    """Scores that were made before, by value: a step knows nothing but its settings."""
+    names, settings = {"model": job.model.name, "task": job.examples.name}, dict(job.settings)
+    return HeadScores(**names, by_pair=np.array(settings.pop("by_pair")), **settings)
 
 
 def search_step(job: Job, scores: HeadScores) -> Searched:

@@ -3,14 +3,17 @@
 from collections.abc import Sequence
 
 from ...core.saving import Row
-from ...sweeps import Curve, Repeats
+from ...core.words import Control
+from ...sweeps import Curve, Repeats, control
 from ...sweeps.curve import EXPLAINED
-from .data import THRESHOLDS, AttentionEdge, Band, CurveData, NeededData, Number, short, shorts
+from .data import THRESHOLDS, AttentionEdge, Band, ControlData, CurveData, NeededData, Number, SaidData, short, shorts
 
 NAMED_EDGES = 500
 """Edges that a page knows by name; of heads all."""
 SHOWN_EDGES = 3000
 """Attention edges of a curve, shared out among its prompts."""
+SAID_POINTS = 16
+"""At which a page knows what the model says, beside the units needed."""
 ROW_DIGITS = 6
 
 
@@ -44,9 +47,17 @@ def curve_data(
         ranking=list(curve.ranking[:named]),
         by_prompt=None if chance or curve.kind == "answers" else _by_prompt(curve),
         asked=asked,
+        said=_said(curve) if curve.said else None,
         attention=_attention(curve) if curve.own else None,
         whole={name: short(value) for name, value in curve.whole.items()},
     )
+
+
+def control_data(real: Curve, kind: Control, own: Curve, panel: int = 0) -> ControlData:
+    """A control as a line beside the curve that it controls."""
+    shares = [control(real, own, k) for k in own.ks]
+    band = Band(*(shorts(getattr(share, side) for share in shares) for side in ("value", "low", "high")))
+    return ControlData(panel, real.model, real.task, real.method, real.order, kind, list(own.ks), band)
 
 
 def bands_of(rows: Sequence[Row]) -> tuple[list[int], dict[str, Band]]:
@@ -68,6 +79,22 @@ def _needed(repeats: Repeats) -> NeededData:
 
 def _by_prompt(curve: Curve) -> list[list[Number]]:
     return [shorts(row, 4) for row in curve.values[curve.metric].mean(0).tolist()]
+
+
+def _said(curve: Curve) -> SaidData:
+    """At some of the k, among them the ends and the units needed."""
+    last = len(curve.ks) - 1
+    places = {round(step * last / (SAID_POINTS - 1)) for step in range(SAID_POINTS)}
+    needed = curve.first_k(0.9) if curve.kind == "explained" else None
+    chosen = sorted(places | ({curve.ks.index(needed)} if needed is not None else set()))
+    ids = curve.said["said"][chosen].astype(int)
+    named = {token: place for place, token in enumerate(dict.fromkeys(ids.ravel().tolist()))}
+    return SaidData(
+        ks=[curve.ks[place] for place in chosen],
+        words=[curve.words[str(token)] for token in named],
+        tokens=[[named[token] for token in row] for row in ids.tolist()],
+        chances=[shorts(row, 3) for row in curve.said["said_chance"][chosen].tolist()],
+    )
 
 
 def _attention(curve: Curve) -> list[list[AttentionEdge]]:

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from numpy.typing import ArrayLike
 from pydantic import TypeAdapter
 
-from ...core.words import CurveKind, Mode
+from ...core.words import Control, CurveKind, Mode
 
 VERSION = 1
 """Changes when the meaning of a key does."""
@@ -40,6 +40,19 @@ class NeededData:
     value: list[int | None]
     low: list[int | None]
     high: list[int | None]
+
+
+@dataclass(frozen=True)
+class SaidData:
+    """What the model would say next at some of the k."""
+
+    ks: list[int]
+    words: list[str]
+    """Tokens as texts; the others name them by their places."""
+    tokens: list[list[int]]
+    """The most probable one, [k][prompt]."""
+    chances: list[list[Number]]
+    """Its probability, [k][prompt]."""
 
 
 class AttentionEdge(NamedTuple):
@@ -86,10 +99,27 @@ class CurveData:
     """The metric of every prompt, [k][prompt], of a chance order the mean of its draws; None where it was not kept."""
     asked: int | None = None
     """Place in `prompts` of the texts of these prompts."""
+    said: SaidData | None = None
+    """None for chance, and where it was not kept."""
     attention: list[list[AttentionEdge]] | None = None
     """Of attention edges: the first of every prompt, in its own order."""
     whole: dict[str, Number] = field(default_factory=dict)
     """Metrics of the whole model, where no k says so."""
+
+
+@dataclass(frozen=True)
+class ControlData:
+    """What an order explains where there is nothing to find, as a share of the real effect, at some of the k."""
+
+    panel: int
+    model: str
+    task: str
+    method: str
+    order: str
+    """Of the curve that it controls."""
+    control: Control
+    ks: list[int]
+    band: Band
 
 
 @dataclass(frozen=True)
@@ -172,6 +202,7 @@ class CircuitData:
     layers: int
     total: int
     edges: list[EdgeData]
+    method: str = ""
 
 
 @dataclass(frozen=True)
@@ -260,6 +291,7 @@ class Report:
     """What has to be known to read the numbers."""
     panels: list[PanelData] = field(default_factory=list)
     curves: list[CurveData] = field(default_factory=list)
+    controls: list[ControlData] = field(default_factory=list)
     maps: list[MapData] = field(default_factory=list)
     roles: list[RolesData] = field(default_factory=list)
     prompts: list[PromptSet] = field(default_factory=list)

@@ -52,7 +52,8 @@ def order_data(scores: EdgeScores, order: ScoreOrder, mix: float | None = None, 
     readers, writers = scores.graph.readers, scores.graph.writers
     first = scores.order(order, mix)[:DRAWN_EDGES]
     edges = [_edge(writers[f], readers[b], float(scores.values[f, b])) for f, b in first]
-    return CircuitData(panel, scores.model, scores.task, order, scores.graph.n_layers, scores.size, edges)
+    size = scores.graph.n_layers, scores.size
+    return CircuitData(panel, scores.model, scores.task, order, *size, edges, scores.method)
 
 
 def circuit_data(circuit: Circuit, panel: int = 0) -> CircuitData:

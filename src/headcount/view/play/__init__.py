@@ -1,8 +1,6 @@
 """The switchboard: heads are switched off by hand, and one watches what the model says. `headcount play`, `hc.play`."""
 
-import copy
 from collections.abc import Callable
-from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,8 +62,9 @@ def play(
     share the model's weights, so that the model can be used meanwhile.
     """
     from ..server import Address, Served, guarded
+    from .aside import apart
 
-    app = _app(_apart(model), source or _source_of(model), results, studies, _start(prompt, other, answer, wrong))
+    app = _app(apart(model), source or _source_of(model), results, studies, _start(prompt, other, answer, wrong))
     address = Address.bound(port)
     return Playing(model.name, Served(guarded(app.routes(), address, framed=True), address), app, height)
 
@@ -95,15 +94,6 @@ def _app(
     from .app import App
 
     return App(model, source, None if results is None else Path(results), Path(studies), start)
-
-
-def _apart(model: "Model") -> "Model":
-    """The same weights in modules of their own: hooks of the one do not touch the other."""
-    from ...models.anatomy import find_anatomy
-
-    shared = {id(tensor): tensor for tensor in (*model.hf.parameters(), *model.hf.buffers())}
-    hf = copy.deepcopy(model.hf, shared)
-    return replace(model, hf=hf, anatomy=find_anatomy(hf), tokenizer=copy.deepcopy(model.tokenizer))
 
 
 def _start(prompt: str, other: str, answer: str, wrong: str) -> dict[str, object]:

@@ -13,7 +13,8 @@
     POST /api/study      states and a name -> the folder that was written
 
 A request says who asks (`client`, one a page) and carries a number (`id`) that comes back with the answer. A newer one
-of the same client and kind overtakes the older, which is told so: `{"id": …, "overtaken": true}`.
+of the same client and kind overtakes the older, which is told so: `{"id": …, "overtaken": true}`. What a state asks for
+and cannot have is told as `{"id": …, "error": …}`, or as the last line; a request that is not one has the status 400.
 """
 
 import asyncio
@@ -39,13 +40,14 @@ from ...tasks import TASKS
 from ...tasks import task as make_task
 from ...tasks.examples import Completion, Example
 from ..server import in_words, page
+from .aside import Pause, in_turns
 from .board import Switchboard
 from .look import Looker
 from .python import snippet
 from .rankings import Rankings
 from .state import FILLS, MAX_TOKENS, Asked, State, as_answer, as_words, parse_heads
 from .study import save_study
-from .worker import Event, Job, OvertakenError, Say, Work, Worker
+from .worker import Event, Job, OvertakenError, Work, Worker
 from .writing import Writer
 
 PAIRS = 8
@@ -84,6 +86,7 @@ class OfText(Asking):
 class OfStudy(Asking):
     name: str
     states: Listed[dict[str, Any]]
+    order: Listed[str] = ()
 
 
 @dataclass
@@ -112,8 +115,8 @@ class App:
             "python": (OfState, lambda asked: {"text": self._snippet(asked.state)}),
             "study": (OfStudy, lambda asked: self._study(asked)),
         }
-        streams: dict[str, tuple[type[Asking], Callable[[Any, Say], Iterator[Any]]]] = {
-            "continue": (OfState, lambda asked, say: self.writer.write(self._asked(asked.state))),
+        streams: dict[str, tuple[type[Asking], Callable[[Any], Iterator[Any]]]] = {
+            "continue": (OfState, lambda asked: self.writer.write(self._asked(asked.state))),
             "ranking": (OfRanking, self._ranking),
         }
         return [
@@ -161,7 +164,7 @@ class App:
 
     def _study(self, asked: OfStudy) -> Event:
         states = [State(**state) for state in asked.states]
-        place = save_study(self.model, self.source, states, asked.name, self.studies)
+        place = save_study(self.model, self.source, states, asked.name, self.studies, asked.order)
         return {"folder": str(place), "command": f"headcount run {place / 'study.toml'}"}
 
     def _pairs(self, task: str, seed: int) -> list[Event]:
@@ -185,34 +188,39 @@ class App:
             texts["other_text"] = self.model.decode(example.corrupt)
         return {"prompt": prompt, "other": other, "answers": right, "wrongs": wrong, **texts}
 
-    def _ranking(self, asked: OfRanking, say: Say) -> Iterator[Event]:
+    def _ranking(self, asked: OfRanking) -> Iterator[Event]:
         of, done = self.rankings.prompts(asked.name), 0
 
-        def advance(prompts: int) -> None:
-            nonlocal done
-            done += prompts
-            say({"done": done, "of": of})
+        def find(pause: Pause) -> Event:
+            def advance(prompts: int) -> None:
+                nonlocal done
+                done += prompts
+                pause({"done": done, "of": of})
+
+            return {"ranking": dict(self.rankings.get(asked.name, asked.task, advance, pause))}
 
         yield {"done": 0, "of": of}  # the page says at once that it has begun
-        yield {"ranking": dict(self.rankings.get(asked.name, asked.task, advance))}
+        yield from in_turns(find)
 
     # -----------------------------------------------------------------------------------------------------------------
     # In the server's thread
 
     async def _answer(self, kind: str, shape: type[Asking], make: Callable[[Any], Any], request: Request) -> Response:
         asked = await _read(request, shape)
-        events = self._submit(kind, asked, lambda say: iter([make(asked)]), urgent=True)[1]
+        events = self._submit(kind, asked, lambda: iter([make(asked)]), urgent=True)[1]
         try:
             found = [event async for event in events]
         except OvertakenError:  # nothing is wrong: a page that is clicked fast does this all the time
             return JSONResponse({"id": asked.id, "overtaken": True})
+        except HeadcountError as error:  # nor here: whoever types a prompt passes many that cannot be answered
+            return JSONResponse({"id": asked.id, "error": in_words(error)})
         return JSONResponse({"id": asked.id, **found[0]})
 
     async def _stream(
-        self, kind: str, shape: type[Asking], make: Callable[[Any, Say], Iterator[Any]], request: Request
+        self, kind: str, shape: type[Asking], make: Callable[[Any], Iterator[Any]], request: Request
     ) -> Response:
         asked = await _read(request, shape)
-        job, events = self._submit(kind, asked, lambda say: make(asked, say), urgent=False)
+        job, events = self._submit(kind, asked, lambda: make(asked), urgent=False)
 
         async def lines() -> AsyncIterator[str]:
             try:

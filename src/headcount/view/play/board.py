@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 from typing_extensions import TypedDict
 
-from ...edit import Filling, cut_heads, head_values, mean_head_values
-from ...edit.cut import keep_mask
+from ...edit import Filling, cut_heads, head_values
+from ...edit.cut import donor_of, keep_mask, mean_filling
 from ...edit.resume import Reading, last_of, resumed
 from ...models import Model
 from ...models.changes import changing
 from ...tasks import task as make_task
-from .state import Asked, shown
+from .state import OF_TASK, Asked, shown
 
 TOP = 10
 """Tokens that are shown of each side."""
@@ -146,10 +146,11 @@ class Switchboard:
     def _filled(self, asked: Asked) -> Filling:
         if asked.fill.kind == "counterfactual":
             return Filling(head_values(self.model, self.tensor(asked.other)))
-        if asked.fill.kind == "mean-global":
+        if asked.fill.kind in OF_TASK:
             reference = make_task(asked.reference, self.model, n=REFERENCE_N).train
-            longest = max(len(example.ids) for example in reference)
-            return Filling(mean_head_values(self.model, reference, longest, "clean", by_position=False))
+            if asked.fill.kind == "resample":
+                return Filling(head_values(self.model, self.tensor(donor_of(reference, len(asked.ids), asked.seed))))
+            return mean_filling(self.model, asked.fill, reference)
         return Filling(scale=asked.fill.scale)
 
     def cutting(self, asked: Asked) -> AbstractContextManager[None]:

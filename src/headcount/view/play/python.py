@@ -8,7 +8,7 @@ from ...edit import head_name
 from ...meters.generation import end_tokens
 from ...models import Model
 from .board import REFERENCE_N, TOP
-from .state import Asked, State
+from .state import OF_TASK, Asked, State
 
 WIDTH = 110
 
@@ -26,9 +26,10 @@ def snippet(model: Model, source: str, state: State, asked: Asked) -> str:
     if asked.fill.kind == "counterfactual":
         lines.append(f"other = torch.tensor([{_ids(state.other)}], device=model.device)")
         options.append("other=other")
-    if asked.fill.kind == "mean-global":
+    if asked.fill.kind in OF_TASK:
         lines.append(f"task = hc.task({asked.reference!r}, model, n={REFERENCE_N})")
         options.append("reference=task.train")
+        options += [f"seed={asked.seed}"] if asked.fill.kind == "resample" and asked.seed else []
     lines += _heads([head_name(head) for head in asked.heads])
     cut = f"hc.cut(model, heads, {', '.join(options)})"
     lines += [

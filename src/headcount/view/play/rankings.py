@@ -11,12 +11,14 @@ from ...core.saving import Floats
 from ...core.words import PLAIN_ORDERS, ROLES
 from ...edit import head_name
 from ...models import Model
+from ...models.changes import changing
 from ...rank import METHODS
 from ...rank.roles import HeadRoles
 from ...rank.score import score
 from ...rank.scores import HeadScores, ranked
 from ...tasks import task as make_task
 from ...tasks.examples import Completion, Task
+from .aside import apart
 
 DETECTORS = ("induction", "previous-token", "duplicate-token")
 ROWS = 16
@@ -57,6 +59,9 @@ class Rankings:
     results: Path | None = None
     folders: dict[str, Path] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._own = apart(self.model)  # before anybody sets a hook, which would be copied too
+
     def sources(self) -> list[Source]:
         self.folders = dict(self._saved())
         found: list[Source] = [{"name": name, "kind": "saved", "about": "saved scores"} for name in self.folders]
@@ -81,8 +86,9 @@ class Rankings:
         scored = name not in self.folders and name in METHODS and METHODS[name].units == "heads"
         return ROWS * METHODS[name].forwards(self.model.head_count, STEPS) if scored else 0
 
-    def get(self, name: str, task: str, advance: Callable[[int], None]) -> Ranking:
-        """By name: a saved result, a detector, or a method, which scores heads on a task."""
+    def get(self, name: str, task: str, advance: Callable[[int], None], pause: Callable[[], None]) -> Ranking:
+        """By name: a saved result, a detector, or a method, which scores heads on a task. `pause` is called wherever a
+        layer begins: others may then use the model, as what scores has modules of its own."""
         if name in self.folders:
             return self._load(name)
         if name not in METHODS or METHODS[name].units != "heads":
@@ -93,7 +99,10 @@ class Rankings:
             examples = Task("random tokens", "Random tokens", "log_prob", (row,) * ROWS, (row,) * ROWS)
         else:
             examples = make_task(task, self.model, n=2 * ROWS)
-        found = score(self.model, examples, name, steps=STEPS, advance=advance)
+        with changing() as changes:
+            for layer in self._own.anatomy.layers:
+                changes.before(layer, lambda *_: pause())
+            found = score(self._own, examples, name, steps=STEPS, advance=advance)
         assert isinstance(found, HeadScores)
         return self._of_scores(name, found)
 
@@ -101,6 +110,7 @@ class Rankings:
         place = self.folders[name]
         if (place / f"{HeadRoles.FILE}.json").is_file():
             roles = HeadRoles.load(place)
+            roles.scores().require_shape(self.model)
             maps: dict[str, Floats] = {role: roles.aggregate(role) for role in ROLES}
             about = f"roles of {roles.model} on {roles.task}"
             orders = [self._order(role, values, int((values >= 0.5).sum())) for role, values in maps.items()]
@@ -109,7 +119,7 @@ class Rankings:
 
     def _of_scores(self, name: str, scores: HeadScores) -> Ranking:
         orders = PLAIN_ORDERS if scores.signed else ("absolute",)
-        self._check(scores.values, name)
+        scores.require_shape(self.model)
         made = []
         for order in orders:
             heads = scores.order(order)
@@ -119,15 +129,6 @@ class Rankings:
         return {"name": name, "about": f"{scores.method} of {scores.model} on {scores.task}", "orders": made}
 
     def _order(self, name: str, values: Floats, high: int) -> Order:
-        self._check(values, name)
         places = ranked(values.ravel(), "signed").tolist()
         heads = [head_name(divmod(place, self.model.n_heads)) for place in places]
         return {"name": name, "heads": heads, "values": values.ravel()[places].tolist(), "high": high}
-
-    def _check(self, values: Floats, name: str) -> None:
-        layers, heads = values.shape
-        if (layers, heads) != (self.model.n_layers, self.model.n_heads):
-            raise HeadcountError(
-                f"{name} is of {layers} layers of {heads} heads, and {self.model.name} has {self.model.n_layers} of"
-                f" {self.model.n_heads}. Choose scores of this model."
-            )

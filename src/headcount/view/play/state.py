@@ -14,13 +14,15 @@ from ...core.words import POSITIONS, Positions
 from ...edit import Fill, Head, head_name
 from ...edit.cut import keep_mask
 from ...models import Model
-from ...tasks import tokens_of
+from ...tasks import TASKS, tokens_of
 from ...tasks.examples import first_difference
 
 MAX_TOKENS = 1024
 """Of a prompt. A click should be answered while one still looks at it."""
-FILLS = ("zero", "mean-global", "counterfactual", "scale")
-"""Kinds of fills that a single prompt can be cut with, as `headcount.cut` does."""
+FILLS = ("zero", "mean", "mean-global", "counterfactual", "resample", "scale")
+"""Kinds of fills, those of `headcount.cut`."""
+OF_TASK = ("mean", "mean-global", "resample")
+"""Fills that come from the train prompts of a task."""
 Words = str | Listed[int]
 """A prompt: text, or token ids where no text says the same tokens."""
 
@@ -39,11 +41,13 @@ class State(Settings):
     cut: Listed[str] = ()
     """Names of the heads that are removed: a3.h5 is head 5 of layer 3."""
     fill: str = "zero"
-    """What they carry instead: zero, mean-global, counterfactual, scale(0.1)."""
+    """What they carry instead: zero, mean, mean-global, counterfactual, resample, scale(0.1)."""
     positions: Positions = "all"
     """Where they are removed."""
     reference: str = ""
-    """The task over whose train prompts the fill mean-global is taken."""
+    """The task over whose train prompts a mean is taken, or among which another prompt is drawn."""
+    seed: Annotated[int, Field(ge=0, le=10**6)] = 0
+    """Of that draw."""
     new_tokens: Annotated[int, Field(ge=0, le=64)] = 12
     """How many tokens the model writes on."""
     model: str = ""
@@ -62,6 +66,7 @@ class Asked:
     fill: Fill
     positions: Positions
     reference: str
+    seed: int
     new_tokens: int
 
     @classmethod
@@ -82,22 +87,23 @@ class Asked:
             raise HeadcountError(f"A token cannot be right and wrong at once; {shown(model, min(both))!r} is both.")
         asked = cls(
             ids, other, answers, wrongs, heads, Fill.parse(state.fill), state.positions, state.reference,
-            state.new_tokens,
+            state.seed, state.new_tokens,
         )  # fmt: skip
         asked._check_fill()
         return asked
 
     def _check_fill(self) -> None:
-        if self.fill.kind not in FILLS:
-            raise HeadcountError(f"The switchboard knows the fills {', '.join(FILLS)}(eps); got {str(self.fill)!r}.")
         if self.fill.kind == "counterfactual" and len(self.other) != len(self.ids):
             came = f"it has {len(self.other)} tokens" if self.other else "there is none"
             raise HeadcountError(
                 f"The fill counterfactual needs a counterfactual prompt of {len(self.ids)} tokens, as many as the"
                 f" prompt has, and {came}. Change words until both counts agree."
             )
-        if self.fill.kind == "mean-global" and not self.reference:
-            raise HeadcountError("The fill mean-global is a mean over the prompts of a task. Choose one, such as ioi.")
+        if self.fill.kind in OF_TASK and self.reference not in TASKS:
+            raise HeadcountError(
+                f"The fill {self.fill} takes prompts of a task, and there is no task {self.reference[:40]!r}."
+                " Choose one, such as ioi."
+            )
 
     def without(self, heads: Sequence[Head]) -> "Asked":
         """The same with these heads removed."""
@@ -106,8 +112,9 @@ class Asked:
     @cached_property
     def filling_key(self) -> tuple[object, ...]:
         """What the values of removed heads depend on."""
-        source = {"counterfactual": self.other, "mean-global": self.reference}.get(self.fill.kind, ())
-        return str(self.fill), source
+        mean = self.reference, ()
+        sources = {"mean": mean, "mean-global": mean, "resample": (self.reference, (self.seed, len(self.ids)))}
+        return str(self.fill), sources.get(self.fill.kind, self.other if self.fill.kind == "counterfactual" else ())
 
     @cached_property
     def cut_key(self) -> tuple[object, ...]:

@@ -1,8 +1,8 @@
 """One thread that owns the model, and the queue before it.
 
-A job is a generator: each event it yields goes to who asked, and between two events other jobs may run. Urgent jobs
-(clicks) come before patient ones (continuations, rankings), which take turns. A newer job of the same client and kind
-overtakes the older: that one is dropped, if need be between two layers of a forward pass.
+A job is a generator: each event it yields goes to who asked (an empty one to nobody), and between two events other jobs
+may run. Urgent jobs (clicks) come before patient ones (continuations, rankings), which take turns. A newer job of the
+same client and kind overtakes the older: that one is dropped, if need be between two layers of a forward pass.
 """
 
 import threading
@@ -15,9 +15,7 @@ from typing import Any
 from ...core.errors import HeadcountError
 
 Event = dict[str, Any]
-Say = Callable[[Event], None]
-Work = Callable[[Say], Iterator[Event]]
-"""What is to be done; beside what it yields it may say how far it is."""
+Work = Callable[[], Iterator[Event]]
 Stoppable = Callable[[Callable[[], None]], AbstractContextManager[None]]
 MOST_WAITING = 512
 
@@ -48,7 +46,7 @@ class Job:
         try:
             self.check()
             if self._running is None:
-                self._running = self.work(self.tell)
+                self._running = self.work()
             event = next(self._running)
         except StopIteration:
             self.tell(None)
@@ -56,7 +54,8 @@ class Job:
         except Exception as error:  # told to who asked; the worker goes on
             self.tell(error)
             return False
-        self.tell(event)
+        if event:
+            self.tell(event)
         return True
 
     def close(self) -> None:

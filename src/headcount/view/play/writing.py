@@ -1,7 +1,8 @@
 """What a model writes on, greedily and token by token, so that other work can come between two tokens.
 
 The same tokens as `model.hf.generate` gives inside `headcount.cut`: with `last` heads are removed at the last prompt
-token alone; the fill `counterfactual` is for the prompt alone, as the other prompt says nothing of what is written.
+token alone; the fills `counterfactual` and `resample` are for the prompt alone, as another prompt says nothing of what
+is written.
 """
 
 from collections.abc import Iterator
@@ -72,7 +73,7 @@ class Writer:
             return nullcontext()
         if not step:
             return self.board.cutting(asked)
-        if asked.positions == "last" or asked.fill.kind == "counterfactual":
+        if asked.positions == "last" or asked.fill.kind in ("counterfactual", "resample"):
             return nullcontext()
         return cut_heads(self.model, keep_mask(self.model, asked.heads)[None], self.board.filling(asked), "all")
 
