@@ -31,7 +31,22 @@ class TestJson:
         assert all(step["forwards"] > 0 and step["bytes"] > 0 for step in steps if "prompts" not in step["step"])
 
 
-ASKED = ("--task", "ioi", "-n", 8, "--points", 3, "--draws", 2, "--method", "attribution", "--order", "absolute")
+ASKED = (
+    "--task",
+    "ioi",
+    "-n",
+    8,
+    "--points",
+    3,
+    "--draws",
+    2,
+    "--repeats",
+    1,
+    "--method",
+    "attribution",
+    "--order",
+    "absolute",
+)
 
 
 @pytest.mark.usefixtures("no_figures")

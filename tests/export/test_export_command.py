@@ -71,7 +71,7 @@ def test_circuits_from_scores_of_edges_and_from_a_circuits_file(headcount, edges
 
 
 def test_a_study_is_exported_whole_and_its_only_scores_are_found(headcount, folder, tmp_path, no_figures):
-    study = ("--model", folder, "--task", "ioi", "-n", 8, "--points", 3, "--draws", 1, "--method", "one-pass")
+    study = ("--model", folder, "--task", "ioi", "-n", 8, "--points", 3, "--draws", 1, "--repeats", 1)
     code, _, err = headcount("run", "heads-kept", *study, "--out", tmp_path / "study")
     assert code == 0, err
     code, _, err = headcount("export", "dataset", tmp_path / "study", "--out", tmp_path / "set")
