@@ -77,12 +77,17 @@ def own_cache(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.fixture(scope="session")
+def shared_steps(tmp_path_factory):
+    """Where `shared_cache` lies."""
+    return tmp_path_factory.getbasetemp() / "shared-cache"
+
+
 @pytest.fixture
-def shared_cache(tmp_path_factory, monkeypatch):
+def shared_cache(shared_steps, monkeypatch):
     """For tests that look at what a study leaves: steps that another of them has finished are not run again."""
-    folder = tmp_path_factory.getbasetemp() / "shared-cache"
-    monkeypatch.setenv("HEADCOUNT_CACHE", str(folder))
-    return folder
+    monkeypatch.setenv("HEADCOUNT_CACHE", str(shared_steps))
+    return shared_steps
 
 
 @pytest.fixture

@@ -27,13 +27,18 @@ def run(folder, out, **arguments):
     return hc.run("heads-kept", models=[folder], tasks=["ioi", "docstring"], out=out, overrides=SMALL, **arguments)
 
 
-@pytest.fixture
-def result(folder, shared_cache, tmp_path):
-    return run(folder, tmp_path / "out")
+@pytest.fixture(scope="module")
+def out(folder, shared_steps, tmp_path_factory):
+    """The folder of one study, for all tests that only read it."""
+    place = tmp_path_factory.mktemp("study")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADCOUNT_CACHE", str(shared_steps))
+        run(folder, place)
+    return place
 
 
-def test_the_output_folder(result, tmp_path):
-    names = {path.name for path in (tmp_path / "out").iterdir()}
+def test_the_output_folder(out):
+    names = {path.name for path in out.iterdir()}
     assert names == {
         "curves.csv", "curves", "scores.csv", "scores", "summary.json", "study.toml", "provenance.json",
         "figure.png", "figure.svg", "figure.pdf", "heads.png", "heads.svg", "heads.pdf",
@@ -41,8 +46,8 @@ def test_the_output_folder(result, tmp_path):
     }  # fmt: skip
 
 
-def test_curves_csv_has_a_row_a_point(result, tmp_path):
-    rows = list(csv.DictReader((tmp_path / "out" / "curves.csv").read_text().splitlines()))
+def test_curves_csv_has_a_row_a_point(out):
+    rows = list(csv.DictReader((out / "curves.csv").read_text().splitlines()))
     names = ["model", "task", "units", "method", "order", "mode", "fill", "k", "metric", "value", "low", "high"]
     assert list(rows[0]) == names
     assert {row["order"] for row in rows} == {"absolute", "signed", "chance"}
@@ -58,8 +63,8 @@ def test_curves_csv_has_a_row_a_point(result, tmp_path):
     assert {(row["k"], row["value"]) for row in ends} == {("0", "0"), ("12", "1")}
 
 
-def test_the_summary_says_how_many_and_which(result, tmp_path):
-    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+def test_the_summary_says_how_many_and_which(out):
+    summary = json.loads((out / "summary.json").read_text())
     assert len(summary["curves"]) == 6
     entry = summary["curves"][0]
     assert (entry["task"], entry["order"], entry["total"]) == ("ioi", "absolute", 12)
@@ -67,21 +72,22 @@ def test_the_summary_says_how_many_and_which(result, tmp_path):
     assert entry["needed_low"] <= entry["needed_high"]
 
 
-def test_the_resolved_study_runs_again_to_the_same_curves(result, tmp_path):
-    again = hc.run(tmp_path / "out" / "study.toml", out=tmp_path / "again")
+def test_the_resolved_study_runs_again_to_the_same_curves(out, shared_cache, tmp_path):
+    again = hc.run(out / "study.toml", out=tmp_path / "again")
     assert (again.computed, again.cached) == (0, 10)
     for name in ("curves.csv", "scores.csv", "figure.svg"):
-        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
+        assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes()
 
 
-def test_provenance_names_versions_hashes_and_arguments(result, tmp_path):
-    facts = json.loads((tmp_path / "out" / "provenance.json").read_text())
+def test_provenance_names_versions_hashes_and_arguments(out):
+    facts = json.loads((out / "provenance.json").read_text())
     assert set(facts["versions"]) == {"python", "headcount", "torch", "transformers", "tokenizers", "numpy"}
     curve = facts["curves"][0]
     assert len(curve["model"]["sha256"]) == len(curve["task"]["sha256"]) == 16
     assert curve["arguments"]["seed"] == 0
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_two_models_get_ratios_with_their_direction(folder, own_cache, tmp_path):
     import torch
 
