@@ -53,7 +53,7 @@ def require_harness(what: str) -> None:
         ) from error
 
 
-def load_tasks(name: str) -> list[Any]:
+def load_tasks(name: str) -> list[object]:
     """The harness' task objects: one, or the members of a group."""
     import datasets
     from lm_eval.tasks import TaskManager
