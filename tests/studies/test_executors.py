@@ -7,6 +7,7 @@ import shutil
 import sys
 
 import pytest
+import submitit  # noqa: F401 its logger keeps the stdout of its first import, which must outlive a test
 
 import headcount as hc
 from campaigns import workers
@@ -94,14 +95,11 @@ def in_one_process(tmp_path_factory):
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     """Two nodes, each with a GPU that is not there, and with a cache of its own."""
-    import ray as package
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HEADCOUNT_CACHE", str(tmp_path_factory.mktemp("nodes")))
         made = workers.cluster(spare=False)
     yield made
-    package.shutdown()
-    made.shutdown()
+    workers.shut_down(made)
 
 
 def all_the_same(executor, place, expected):
