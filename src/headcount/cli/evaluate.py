@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -25,7 +25,7 @@ def evaluate(
     batch: Annotated[int, typer.Option(help="Records at once.")] = 8,
     out: Annotated[Path | None, typer.Option(help="A JSON file for the table.")] = None,
     code: AllowCode = False,
-    **values: Any,
+    **values: object,
 ) -> None:
     """Run lm-evaluation-harness on a model without heads, beside the whole model and random cuts of the same size."""
     from ..tasks.lm_eval import require_harness
