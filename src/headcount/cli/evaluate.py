@@ -9,6 +9,7 @@ import typer
 from ..core.errors import HeadcountError
 from ..core.export_options import CutChoice
 from ..core.files import write_file
+from ..core.saving import Row
 from ..view.tables import print_table
 from .app import AllowCode, ModelArgument, app, load_model, trust
 from .options import given, options_of, own_options, with_options
@@ -47,13 +48,12 @@ def evaluate(
         write_file(out, json.dumps({"cut": cut.words, "rows": rows}, indent=1) + "\n")
     print(f"{cut.words}.")
     header = ("task", "metric", "whole", f"without {len(cut.heads)}", f"random {len(cut.heads)}", "lowest to highest")
-    shown = ("whole", "without", "random")
-    table = [
-        (str(row["task"]), str(row["metric"]), *(f"{row[name]:.3f}" for name in shown),
-         f"{row['random_low']:.3f} to {row['random_high']:.3f}")
-        for row in rows
-    ]  # fmt: skip
-    print_table(header, table)
+    print_table(header, [_shown(row) for row in rows])
+
+
+def _shown(row: Row) -> tuple[str, ...]:
+    values = [f"{row[name]:.3f}" for name in ("whole", "without", "random")]
+    return str(row["task"]), str(row["metric"]), *values, f"{row['random_low']:.3f} to {row['random_high']:.3f}"
 
 
 options = [option for option in options_of(CutChoice, {}, {}) if option.name != "model"]
