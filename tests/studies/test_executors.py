@@ -121,6 +121,14 @@ def test_one_other_process_gives_the_same_bytes(in_one_process, cache, tmp_path,
     all_the_same(hc.executor("local", workers=1), tmp_path, in_one_process)
 
 
+def test_workers_that_stay_are_told_of_another_cache(folder, cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(local.subprocess, "Popen", Worker)
+    with hc.executor("local", workers=1) as executor:
+        first = run("heads-kept", tmp_path, executor, model=folder)
+        cache("another")
+        assert run("heads-kept", tmp_path, executor, model=folder).computed == first.computed
+
+
 def test_a_ray_cluster_gives_the_same_bytes_also_where_it_does_not_see_the_cache_and_a_worker_is_killed(
     cluster, in_one_process, cache, tmp_path, monkeypatch
 ):
