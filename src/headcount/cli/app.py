@@ -14,6 +14,8 @@ from ..core.words import SPLITS_BY, DtypeName
 from ..view.tables import print_table
 
 if TYPE_CHECKING:
+    from typer._click.core import Context
+
     from ..models import Model
 
 FIRST = ("run", "tasks", "methods", "check", "score", "sweep", "compare", "report", "view", "play", "export")
@@ -26,7 +28,7 @@ EXIT_CODES = (
 class ByUse(TyperGroup):
     """Commands in the order in which people need them."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: "Context") -> list[str]:
         return sorted(super().list_commands(ctx), key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
 
 
