@@ -10,6 +10,11 @@ BENCH ?= .venv-bench
 demo: $(READY)  ## a real model, four tasks, one figure and its report; OPEN=1 opens it in the browser
 	$(BIN)/headcount pull smollm2
 	$(BIN)/headcount run heads-kept --quick --model smollm2 $(if $(OPEN),--open)
+	@echo
+	@echo "Next:  $(BIN)/headcount run heads-kept --model smollm2   the same with more prompts and narrower intervals"
+	@echo "       $(BIN)/headcount run head-roles --quick           which heads help, which hurt"
+	@echo "       $(BIN)/headcount run edges-kept --quick           which edges carry the behaviour"
+	@echo "       $(BIN)/headcount view                             browse the results"
 
 figures: $(READY)  ## the figures of README and docs and the numbers beside them, drawn again; ARGS="heads-kept" for some
 	HF_HUB_OFFLINE=1 $(BIN)/python recipes/figures.py $(ARGS)

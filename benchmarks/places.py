@@ -1,6 +1,7 @@
 """What it costs to run a study of 40 steps elsewhere, beside the same study in one process. Workers are there already:
 their start, some seconds each, is not counted."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -42,12 +43,10 @@ class PlacesBench:
         bench = Bench(names=self._study.models)
         plan = plan_study(self._study, bench).plan
         assert len(plan.steps) == STEPS, len(plan.steps)
-        place = Path(tempfile.mkdtemp())
-        try:
-            with progress_bar(1, quiet=True) as bar:
-                executor(plan, bench, Store(place / "steps"), bar, Ledger(), Found())
-        finally:
-            shutil.rmtree(place)
+        place = Path(tempfile.gettempdir()) / f"headcount-places-{os.getpid()}"  # workers stay with one cache
+        shutil.rmtree(place, ignore_errors=True)
+        with progress_bar(1, quiet=True) as bar:
+            executor(plan, bench, Store(place), bar, Ledger(), Found())
 
 
 @cache

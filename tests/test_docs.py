@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from headcount.cli import app
+from headcount.cli.export import add_export_commands
 from headcount.cli.run import add_study_commands, study_first
 
 HOME = Path(__file__).parent.parent
@@ -57,6 +58,7 @@ def test_targets_of_make_are_there():
 def parsed(arguments):
     """The command line as Typer reads it, without running it; a wrong option or argument raises."""
     add_study_commands()
+    add_export_commands()
     context, command = None, typer.main.get_command(app)
     rest = study_first(arguments)
     while rest and hasattr(command, "commands"):

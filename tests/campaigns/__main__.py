@@ -68,7 +68,7 @@ def main():
                 wrong += workers.driver_kills(max(count["workers"] // 3, 1), scratch / on, folder, on, asked.seed)
             made = workers.cluster()
             wrong += workers.ray_kills(count["workers"], scratch, folder, made, asked.seed)
-            made.shutdown()
+            workers.shut_down(made)
         if "interrupts" in wanted:
             wrong += interrupts.campaign(count["interrupts"], asked.seed)[0]
     print(f"{sum(os.times()[:4]):.0f} s of CPU time")

@@ -8,6 +8,7 @@ import threading
 import time
 
 import torch
+from torch.overrides import _get_current_function_mode_stack
 
 import headcount as hc
 from families import random_task, tiny
@@ -35,7 +36,8 @@ def state(model):
     flags = [name for name, parameter in hf.named_parameters() if not parameter.requires_grad]
     groups = [getattr(module, "num_key_value_groups", None) for module in hf.modules()]
     attention = hf.config._attn_implementation
-    torchs = torch.is_grad_enabled(), changes._len_torch_function_stack()
+    modes = [mode for mode in _get_current_function_mode_stack() if not getattr(mode, "over", False)]
+    torchs = torch.is_grad_enabled(), len(modes)
     return hooks, stand_ins, flags, groups, attention, id(hf.generation_config), torchs, len(changes._open())
 
 
@@ -143,7 +145,7 @@ def campaign(count, seed=0, exact=0.3, say=print):
         found = torch.as_tensor(call())
         if not torch.equal(found, expected):
             wrong.append(f"{name} at {moment}: the next call gives other numbers")
-        if state(model) != before:
+        if state(model) != before or changes._len_torch_function_stack():
             wrong.append(f"{name} at {moment}: changed for good")
             break
     say(f"interrupts: {struck} in {tried} calls of {len(known)} kinds, {len(wrong)} of them left something")

@@ -23,6 +23,8 @@ from forked import ended, start
 
 TOUCHES = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "shutil.rmtree")
 UNCOMPARED = ("logs",)
+FINISHED = ("holds a finished model", "is there already")
+"""What a command says that writes over nothing."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ def campaign(count, scratch, folder, text, seed=0, only=(), timed=0.3, say=print
         in_time, how = whole.killed(place, said, rng, timed)
         struck, told = struck + in_time, f"{name}, kill {number}, {how}"
         code = ended(whole.start(place, said))
-        finished = code == 2 and "holds a finished model" in said.read_text()  # killed after its last act
+        finished = code == 2 and any(words in said.read_text() for words in FINISHED)  # killed after its last act
         if code and not finished:
             wrong.append(f"{told}: the same command ends with {code}: {said.read_text()[-300:]}")
         elif different := same(contents(place / "out"), whole.out):

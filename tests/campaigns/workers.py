@@ -48,6 +48,13 @@ def cluster(spare=True):
     return made
 
 
+def shut_down(made):
+    import ray
+
+    ray.shutdown()
+    made.shutdown()
+
+
 def worker_processes():
     found = []
     for process in psutil.process_iter(["cmdline", "ppid"]):
@@ -71,9 +78,9 @@ def ray_kills(count, scratch, folder, made, seed=0, nodes=True, say=print):
         def kill():
             while not stop.wait(rng.uniform(0.2, 2.5)) and struck + len(killed) < count:
                 if nodes and rng.random() < 0.4 and len(made.worker_nodes) > 1:
-                    made.remove_node(rng.choice(list(made.worker_nodes)), allow_graceful=False)
-                    made.add_node(num_cpus=1, num_gpus=1)
-                    killed.append("node")
+                    with contextlib.suppress(ValueError):  # Ray does not let go of the driver's own
+                        made.remove_node(rng.choice(list(made.worker_nodes)), allow_graceful=False)
+                        killed.append("node")
                 elif processes := worker_processes():
                     with contextlib.suppress(psutil.Error):
                         rng.choice(processes).kill()
@@ -92,6 +99,8 @@ def ray_kills(count, scratch, folder, made, seed=0, nodes=True, say=print):
             wrong.append(f"after {killed}: {error}")
         stop.set()
         killer.join()
+        while len(made.worker_nodes) < 2 and nodes:
+            made.add_node(num_cpus=1, num_gpus=1)
         struck, studies = struck + len(killed), studies + 1
         say(f"study {studies} on Ray: {', '.join(killed) or 'nobody'} killed")
         shutil.rmtree(place, ignore_errors=True)

@@ -46,6 +46,8 @@ def test_it_trains_evaluates_and_says_where_the_model_is(headcount, folder, text
         (["--start-from", "nowhere"], "--start-from takes the folder of an adapter that headcount sparsify wrote"),
         (["--device", "abacus"], "The device 'abacus' cannot be used here"),
         (["--lora", 5000], "is above the model's width"),
+        (["--out", "~nobody-lives-here/x"], "begins with a user's home that is not known here"),
+        (["--start-from", "~nobody-lives-here/x"], "begins with a user's home that is not known here"),
         (["--steps", 10**9], "days here. Give fewer --steps or a smaller --batch, or say that you mean it: --long."),
         (["--batch", 10**6], "The logits of 1,000,000 sequences of"),
     ],

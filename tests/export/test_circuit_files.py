@@ -120,3 +120,12 @@ def test_an_empty_circuit_is_a_file_too(scores, tmp_path):
 def test_more_edges_than_there_are(scores):
     with pytest.raises(hc.HeadcountError, match="between 0 and the model's 262 edges; 263 does not"):
         scores.circuit(263)
+
+
+@pytest.mark.parametrize("changes", [{"n_layers": 10**9}, {"n_heads": 10**12}, {"n_layers": 0}, {"n_heads": "2"}])
+def test_a_circuit_of_more_heads_than_edges_is_refused_at_once(scores, tmp_path, changes):
+    place = scores.circuit(8).save_mib(tmp_path / "circuit.json")
+    found = json.loads(place.read_text())
+    place.write_text(json.dumps({**found, "cfg": {**found["cfg"], **changes}}))
+    with pytest.raises(hc.HeadcountError, match="is no circuit as MIB writes them"):
+        hc.export_result("mib", place, tmp_path / "again.json")

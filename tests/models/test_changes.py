@@ -130,6 +130,22 @@ def test_an_interrupt_at_either_end_of_a_users_own_block_leaves_nothing(model, n
     assert torch.equal(model.logits(ids), whole)
 
 
+def test_a_mode_that_torch_puts_back_late_does_nothing_and_goes(model, capsys):
+    from torch.overrides import _get_current_function_mode_stack, _push_mode
+
+    from headcount.models.backward_rules import _Tempered
+
+    task, ids = random_task(4), prompts()
+    expected, whole = hc.score(model, task, "attribution").values, model.logits(ids)
+    with _Tempered(2.0) as mode:
+        pass
+    _push_mode(mode)  # as torch does where an interrupt has come while the mode was set aside
+    assert torch.equal(model.logits(ids), whole)
+    assert (hc.score(model, task, "attribution").values == expected).all()
+    assert _get_current_function_mode_stack() == []
+    assert "Interrupts had left changes in a model; they are undone." in " ".join(capsys.readouterr().err.split())
+
+
 def test_whether_torch_keeps_gradients_is_as_it_was(model):
     task = random_task(4)
     for kept in (True, False):

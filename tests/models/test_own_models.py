@@ -67,6 +67,15 @@ def test_the_base_may_be_named_and_is_asked_for_where_it_is_gone(adapter, base, 
         hc.load(moved, base=moved)
 
 
+@pytest.mark.parametrize("name", [" " * 5000, "x" * 300, "a\0b"])
+def test_a_base_that_can_be_no_folder_is_refused(adapter, name):
+    facts = json.loads((adapter / "adapter_config.json").read_text())
+    (adapter / "adapter_config.json").write_text(json.dumps({**facts, "base_model_name_or_path": name}))
+    with pytest.raises(hc.HeadcountError, match="goes on|is neither a named model") as error:
+        hc.load(adapter)
+    assert len(str(error.value)) <= 300
+
+
 def test_an_adapter_that_peft_cannot_merge_is_refused(adapter):
     facts = json.loads((adapter / "adapter_config.json").read_text())
     (adapter / "adapter_config.json").write_text(json.dumps({**facts, "alora_invocation_tokens": [1, 2]}))

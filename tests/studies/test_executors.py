@@ -7,6 +7,7 @@ import shutil
 import sys
 
 import pytest
+import submitit  # noqa: F401 its logger keeps the stdout of its first import, which must outlive a test
 
 import headcount as hc
 from campaigns import workers
@@ -94,14 +95,11 @@ def in_one_process(tmp_path_factory):
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     """Two nodes, each with a GPU that is not there, and with a cache of its own."""
-    import ray as package
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HEADCOUNT_CACHE", str(tmp_path_factory.mktemp("nodes")))
         made = workers.cluster(spare=False)
     yield made
-    package.shutdown()
-    made.shutdown()
+    workers.shut_down(made)
 
 
 def all_the_same(executor, place, expected):
@@ -121,6 +119,14 @@ def test_two_processes_of_this_machine_give_the_same_bytes(in_one_process, cache
 def test_one_other_process_gives_the_same_bytes(in_one_process, cache, tmp_path, monkeypatch):
     monkeypatch.setattr(local.subprocess, "Popen", Worker)
     all_the_same(hc.executor("local", workers=1), tmp_path, in_one_process)
+
+
+def test_workers_that_stay_are_told_of_another_cache(folder, cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(local.subprocess, "Popen", Worker)
+    with hc.executor("local", workers=1) as executor:
+        first = run("heads-kept", tmp_path, executor, model=folder)
+        cache("another")
+        assert run("heads-kept", tmp_path, executor, model=folder).computed == first.computed
 
 
 def test_a_ray_cluster_gives_the_same_bytes_also_where_it_does_not_see_the_cache_and_a_worker_is_killed(

@@ -21,7 +21,7 @@ function logTicks([low, high]) {
 }
 
 function Axes({ x, y, width, height, log, xLabel, yLabel }) {
-  const xs = log ? logTicks(x.domain()) : x.ticks(Math.max(Math.floor(width / 90), 3));
+  const xs = log ? logTicks(x.domain()) : x.ticks(Math.max(Math.floor(width / 90), 3)).filter(Number.isInteger); // units are counted
   const bottom = height - MARGIN.bottom;
   return html`<g class="axes">
     ${y.ticks(5).map((tick) => html`<g key=${`y${tick}`}>

@@ -11,13 +11,13 @@ import typer
 from ..core.errors import HeadcountError, nearest
 from ..core.limits import limit_in_words
 from ..core.progress import hush
-from . import cache, check_task, models, pages, play, show, sweep
+from . import cache, check_task, evaluate, models, pages, play, show, sweep
 from .app import app
 from .export import add_export_commands
 from .run import add_study_commands, study_first
 from .unforeseen import told_and_kept
 
-__all__ = ["app", "cache", "check_task", "main", "models", "pages", "play", "show", "sweep"]
+__all__ = ["app", "cache", "check_task", "evaluate", "main", "models", "pages", "play", "show", "sweep"]
 UsageError: Any = typer.BadParameter.__base__
 
 

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
+from typer.core import TyperGroup
 
 from .. import __version__
 from ..core.progress import waiting
@@ -13,9 +14,25 @@ from ..core.words import SPLITS_BY, DtypeName
 from ..view.tables import print_table
 
 if TYPE_CHECKING:
+    from typer._click.core import Context
+
     from ..models import Model
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+FIRST = ("run", "tasks", "methods", "check", "score", "sweep", "compare", "report", "view", "play", "export")
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 a check failed, or an unexpected error, whose traceback is in a log file; 2 bad input;"
+    " 130 interrupted with Ctrl-C."
+)
+
+
+class ByUse(TyperGroup):
+    """Commands in the order in which people need them."""
+
+    def list_commands(self, ctx: "Context") -> list[str]:
+        return sorted(super().list_commands(ctx), key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+
+
+app = typer.Typer(cls=ByUse, no_args_is_help=True, pretty_exceptions_enable=False, epilog=EXIT_CODES)
 
 
 def _group(name: str, help: str, bare: bool = False) -> typer.Typer:
@@ -37,8 +54,9 @@ DeviceOption = Annotated[str | None, typer.Option(help="Device: cpu, cuda or mps
 DtypeOption = Annotated[
     str | None,
     typer.Option(
-        metavar="|".join(filter(None, get_args(DtypeName))),
-        help="Precision of the weights; by default float32 on the CPU, elsewhere that of the checkpoint.",
+        metavar="TYPE",
+        help="Precision of the weights; by default float32 on the CPU, elsewhere that of the checkpoint."
+        f" One of {', '.join(filter(None, get_args(DtypeName)))}.",
     ),
 ]
 RevisionOption = Annotated[str | None, typer.Option(help="Branch, tag or commit of a model on the hub.")]
@@ -68,11 +86,7 @@ def headcount(
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """How many attention heads does a behaviour need, and which ones?
-
-    Exit codes: 0 done; 1 a check failed, or an unexpected error (its traceback is in a log file); 2 bad input, said in
-    one sentence; 130 interrupted with Ctrl-C.
-    """
+    """How many attention heads does a behaviour need, and which ones?"""
 
 
 def open_in_browser(address: str) -> None:

@@ -12,6 +12,8 @@ from ..core.errors import HeadcountError
 from ..core.settings import Settings, literals
 
 Command = Callable[..., None]
+METAVARS: dict[object, str] = {int: "N", float: "X", list[str]: "NAME"}
+"""Short, so that the help has room beside them in 80 columns."""
 
 
 def options_of(settings: type[Settings], defaults: Mapping[str, object], again: Mapping[str, str]) -> list[Parameter]:
@@ -20,10 +22,14 @@ def options_of(settings: type[Settings], defaults: Mapping[str, object], again: 
     made = []
     for key, field in settings.model_fields.items():
         name, kind = (again[key], list[str]) if key in again else (key, _kind(field))
-        shown = _in_words(defaults.get(key, field.get_default())) or False
-        words = sorted(set(literals(field.annotation)))
-        choice: Any = {"metavar": "|".join(words) if kind is not bool else None, "autocompletion": _told(words)}
-        option = typer.Option(*_flags(name, kind), help=_help(field), show_default=shown, **choice if words else {})
+        words = sorted(filter(None, set(literals(field.annotation))))
+        told: Any = {
+            "help": _help(field, words, _in_words(defaults.get(key, field.get_default()))),
+            "show_default": False,
+        }
+        told |= {"metavar": METAVARS.get(kind, "TEXT")} if kind is not bool else {}
+        told |= {"autocompletion": _told(words)} if words else {}
+        option = typer.Option(*_flags(name, kind), **told)
         made.append(Parameter(key, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]))
     return made
 
@@ -101,9 +107,14 @@ def _element(field: FieldInfo) -> Callable[[str], object] | None:
     return inner if inner in (None, int, float) else str
 
 
-def _help(field: FieldInfo) -> str:
-    text = " ".join((field.description or "").replace("`", "").split())
-    return f"{text} Comma-separated numbers." if _element(field) in (int, float) else text
+def _help(field: FieldInfo, words: list[str], default: str) -> str:
+    """What it means, what it may be, and what it is by default."""
+    parts = [" ".join((field.description or "").replace("`", "").split())]
+    if _element(field) in (int, float):
+        parts.append("Comma-separated numbers.")
+    if words and not all(word in parts[0] for word in words):
+        parts.append(f"One of {', '.join(words)}.")
+    return " ".join([*parts, *([f"Default: {default}."] if default else [])])
 
 
 def _in_words(default: object) -> str:

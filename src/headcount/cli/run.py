@@ -26,8 +26,8 @@ AGAIN = {
     "controls": "control",
 }
 """Keys whose option is given once for each value, where a kind of study takes several."""
-WIDTH_HELP = "Width of the figure: a column or the page of a paper."
-ON_HELP = "Where steps run: in processes on this machine, on a Ray cluster, in a Slurm array job."
+WIDTH_HELP = "Width of the figure: column or page, as in a paper; by default as wide as its panels."
+ON_HELP = "Where steps run: local (processes on this machine), ray (a Ray cluster) or slurm (an array job)."
 ON_DEFAULT, ROOM, NEW = "in this process", "as many as fit", "one started for the run"
 PLAN_HELP = "Print what would run, what is cached, and how long it takes; run nothing."
 
@@ -85,13 +85,17 @@ def _command(kind: StudyKind) -> Command:
             bool, typer.Option("--no-cache", help="Recompute every step, and keep none of them.")
         ] = False,
         long: Annotated[bool, typer.Option("--long", help="Allow a run that takes more than a week.")] = False,
-        width: Annotated[str, typer.Option(metavar="column|page", help=WIDTH_HELP, show_default="panels")] = "",
-        on: Annotated[str | None, typer.Option(metavar="|".join(WHERE), help=ON_HELP, show_default=ON_DEFAULT)] = None,
-        workers: Annotated[int | None, typer.Option(min=1, help="With --on: how many.", show_default=ROOM)] = None,
+        width: Annotated[str, typer.Option(metavar="TEXT", help=WIDTH_HELP)] = "",
+        on: Annotated[str | None, typer.Option(metavar="PLACE", help=ON_HELP, show_default=ON_DEFAULT)] = None,
+        workers: Annotated[
+            int | None, typer.Option(min=1, metavar="N", help="With --on: how many.", show_default=ROOM)
+        ] = None,
         ray_address: Annotated[str | None, typer.Option(help="Address of a Ray cluster.", show_default=NEW)] = None,
         partition: Annotated[str | None, typer.Option(help="Slurm partition.")] = None,
-        time: Annotated[int | None, typer.Option(min=1, help="Minutes per Slurm job.", show_default="240")] = None,
-        gpus: Annotated[int | None, typer.Option(min=0, help="GPUs per worker, on Ray and Slurm.")] = None,
+        time: Annotated[
+            int | None, typer.Option(min=1, metavar="N", help="Minutes per Slurm job.", show_default="240")
+        ] = None,
+        gpus: Annotated[int | None, typer.Option(min=0, metavar="N", help="GPUs per worker, on Ray and Slurm.")] = None,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the Slurm script; submit nothing.")] = False,
         code: AllowCode = False,
         quiet: QuietOption = False,

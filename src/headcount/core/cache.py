@@ -22,6 +22,7 @@ from .errors import HeadcountError, in_short
 from .files import clear_unfinished, write_file, write_folder
 from .progress import say
 from .provenance import Facts
+from .reading import local_path
 
 DESCRIPTION = "step.json"
 
@@ -39,7 +40,7 @@ R = TypeVar("R", bound=Result)
 def cache_folder() -> Path:
     """Where converted models and finished steps are kept: $HEADCOUNT_CACHE, else the platform's cache folder."""
     own = os.environ.get("HEADCOUNT_CACHE")
-    return Path(own).expanduser() if own else user_cache_path("headcount", appauthor=False)
+    return local_path(own) if own else user_cache_path("headcount", appauthor=False)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from ..core.provenance import Facts, versions
 from ..edit import head_name
 from ..models import Model
 from ..models.anatomy import find_anatomy, out_first
+from ..models.plain_weights import require_plain
 from .biases import with_constants
 from .cuts import HeadCut
 from .shrinking import measured, shrunk
@@ -89,12 +90,12 @@ def checkpoint(cut: HeadCut, options: CheckpointOptions, folder: Path) -> None:
 
 def _require_plain(model: Model) -> None:
     """Weights that can be read and written."""
-    quantised = getattr(model.hf.config, "quantization_config", None) is not None
-    if quantised or any(parameter.device.type == "meta" for parameter in model.hf.parameters()):
-        raise HeadcountError(
-            f"The weights of {model.name} are quantised or not in memory. Load it whole to write it without heads."
-        )
-    out_first(model.anatomy.out_projections[0])
+    for projection in model.anatomy.out_projections:
+        require_plain(projection)
+    if not all(
+        parameter.is_floating_point() and parameter.device.type != "meta" for parameter in model.hf.parameters()
+    ):
+        raise HeadcountError(f"Weights of {model.name} are quantised or not in memory. Load it whole to write it.")
 
 
 @torch.no_grad()

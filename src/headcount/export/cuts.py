@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,9 +15,13 @@ from ..core.saving import Floats
 from ..edit import Fill, Filling, Head, cut_heads, head_name
 from ..edit.cut import heads_of, keep_mask
 from ..edit.fills import mean_head_values
-from ..models import Model
+from ..models import Model, load
 from ..models.wiring import kv_heads
+from ..rank.comparison import load_scores
+from ..rank.gating import ContrastGates
+from ..rank.roles import HeadRoles
 from ..rank.scores import HeadScores, ranked
+from ..tasks import task as make_task
 from ..tasks.examples import Example
 
 FILLS = ("zero", "scale", "mean-global")
@@ -65,6 +70,40 @@ class HeadCut:
         names = listed((head_name(head) for head in self.heads), 400)
         which = f"{len(self.heads)} of {self.model.head_count} heads of {self.model.name} removed"
         return f"{which} ({self.origin}), fill {self.fill}: {names}"
+
+
+def folder_with(place: Path, files: Sequence[str], units: str) -> Path:
+    """The folder itself, or the only one of a study's that holds such scores."""
+    if not place.is_dir():
+        raise HeadcountError(f"There is no folder of results at {place}.")
+    if any((place / f"{name}.json").is_file() for name in files):
+        return place
+    below = sorted(path.parent for name in files for path in place.glob(f"*/*/{name}.json"))
+    if len(below) != 1:
+        there = f"holds {len(below)} of them. Give one: {listed(map(str, below))}" if below else "holds none"
+        raise HeadcountError(f"Scores of {units} are wanted, and {place} {there}.")
+    return below[0]
+
+
+def scores_in(place: Path) -> HeadScores:
+    """The only scores of heads in a folder of scores, roles or a study."""
+    return load_scores(folder_with(place, (HeadScores.FILE, HeadRoles.FILE, ContrastGates.FILE), "heads"))
+
+
+def cut_of(scores: HeadScores | None, choice: CutChoice, model: Model | None = None) -> HeadCut:
+    """The heads that a choice removes from a model, which is loaded where it is not at hand; so are the prompts that a
+    mean is taken over."""
+    name = choice.model or (scores.model if scores else None)
+    if model is None and name is None:
+        raise HeadcountError("A cut needs a model, and none is named. Give --model.")
+    loaded = model or load(str(name), device=choice.device, dtype=choice.dtype)
+    reference: Sequence[Example] = ()
+    if Fill.parse(choice.fill).needs_reference:
+        asked = choice.task or (scores.task if scores else None)
+        if asked is None:
+            raise HeadcountError(f"The fill {choice.fill} is a mean over the prompts of a task. Give --task.")
+        reference = make_task(asked, loaded, n=choice.n, seed=choice.seed).train
+    return make_cut(loaded, choice, scores, reference)
 
 
 def make_cut(model: Model, choice: CutChoice, scores: HeadScores | None, reference: Sequence[Example] = ()) -> HeadCut:

@@ -35,6 +35,8 @@ def read_mib(path: Path) -> Circuit:
     try:
         found: Any = parse_json(read_text(path, "The circuit"))
         config, listed = found["cfg"], found["edges"]
+        if not 0 < config["n_layers"] * config["n_heads"] <= len(listed):  # every head has edges of its own
+            raise ValueError(f"it lists {len(listed)} edges, and its cfg has more heads, or none")
         graph = Graph(config["n_layers"], config["n_heads"], config["n_heads"], bool(config["parallel_attn_mlp"]))
         writers = {name: place for place, name in enumerate(graph.writers)}
         readers = {name: place for place, name in enumerate(graph.readers)}

@@ -23,7 +23,7 @@ from ..core.cache import cache_folder
 from ..core.errors import HeadcountError, in_short
 from ..core.files import writable_folder, write_file
 from ..core.progress import say
-from ..core.reading import STUMBLED
+from ..core.reading import STUMBLED, local_path
 
 DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
 HOW_TO_GET_IT = "COMET is not installed. Run: headcount comet setup. Or name a comet-score with HEADCOUNT_COMET."
@@ -45,7 +45,7 @@ def find_comet(command: str | None = None) -> Path | None:
     named = command or os.environ.get("HEADCOUNT_COMET")
     if not named and (_home() / MARKER).is_file():
         return _home() / COMMAND
-    found = shutil.which(Path(named).expanduser() if named else "comet-score")
+    found = shutil.which(local_path(named) if named else "comet-score")
     if named and found is None:
         raise HeadcountError(f"{named!r} is no comet-score that runs. Name another or run: headcount comet setup")
     return Path(found).absolute() if found else None
@@ -86,7 +86,7 @@ def setup_comet(python: str | None = None, note: Callable[[str], None] = say) ->
 
 def checkpoint(model: str) -> str:
     """What comet-score is told: a file that is there, or a name on the hub, which nothing but a download can try."""
-    place = Path(model).expanduser()
+    place = local_path(model)
     if (inside := place / "checkpoints" / "model.ckpt").is_file():  # a downloaded model, in the layout of the hub
         place = inside
     if place.suffix == ".ckpt" and place.is_file():

@@ -2,6 +2,7 @@
 every place one; and a `PeftModel` in memory."""
 
 import copy
+import os
 import re
 import warnings
 from pathlib import Path
@@ -39,7 +40,8 @@ def base_of(folder: Path) -> str:
     found = facts.get("base_model_name_or_path") if isinstance(facts, dict) else None
     if not isinstance(found, str) or not found:
         raise HeadcountError(f"{folder / CONFIG} names no base. Say which: headcount.load(folder, base=…).")
-    return str(folder / found) if (folder / found).is_dir() and not Path(found).exists() else found
+    # Names that no file can have are none of a folder either; `Path` would raise.
+    return str(folder / found) if os.path.isdir(folder / found) and not os.path.exists(found) else found
 
 
 def fit_vocabulary(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> None:

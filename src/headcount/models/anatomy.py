@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ..core.errors import HeadcountError
 from .families import FAMILIES, Family
+from .plain_weights import require_plain
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,7 @@ class Anatomy:
 
 def out_first(module: nn.Module) -> Tensor:
     """A weight as nn.Linear stores it, [out, in]; GPT-2's Conv1D stores [in, out]."""
-    if hasattr(module, "base_layer"):
-        raise HeadcountError(
-            "This reads weights, and an adapter is live on those of this model. Merge it: headcount.load(model,"
-            " merge=True)."
-        )
+    require_plain(module)
     weight = cast(Tensor, module.weight)
     return weight if isinstance(module, nn.Linear) else weight.T
 

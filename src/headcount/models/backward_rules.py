@@ -23,12 +23,11 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode, _get_current_function_mode
 from transformers.activations import ACT2CLS
 
 from ..core.errors import HeadcountError, require_known
 from ..core.words import BackwardRule, Readers
-from .changes import changing, own_block
+from .changes import EndingMode, changing, own_block
 from .families import FAMILIES
 from .gates import gated_weights, mixed
 from .model import Model
@@ -168,21 +167,18 @@ def _attend(own: Callable[..., object], temperature: float, *args: Any, **kwargs
         return own(*args, **kwargs)
 
 
-class _Tempered(TorchFunctionMode):
+class _Tempered(EndingMode):
     """Catches every softmax, written out or inside of torch's attention kernels, however a family calls it."""
 
     def __init__(self, temperature: float) -> None:
         super().__init__()
         self.temperature = temperature
 
-    def __exit__(self, *error: object) -> None:
-        """An interrupt may have come while torch had set the mode aside, and there is then none to end."""
-        if _get_current_function_mode() is self:
-            super().__exit__(*error)  # type: ignore[no-untyped-call]
-
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = kwargs or {}
         output = func(*args, **options)
+        if self.over:
+            return output
         if func in SOFTMAXES:
             return _instead(self._softmax, output, args[0])
         if func is nn.functional.scaled_dot_product_attention:

@@ -18,7 +18,7 @@ from typing import ParamSpec, TypeVar, cast
 import torch
 from torch import nn
 from torch._C import _len_torch_function_stack
-from torch.overrides import _pop_mode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode, _pop_mode
 
 from ..core.progress import say
 
@@ -167,6 +167,18 @@ def leaves_no_trace(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+class EndingMode(TorchFunctionMode):
+    """A mode of torch's that knows when its block is over. An interrupt may come while torch has set a mode aside:
+    there is then none to end, and torch puts it back whenever Python drops the traceback. It must do nothing then."""
+
+    over = False
+
+    def __exit__(self, *error: object) -> None:
+        self.over = True
+        if _get_current_function_mode() is self:
+            super().__exit__(*error)  # type: ignore[no-untyped-call]
+
+
 _by_thread = threading.local()
 
 
@@ -195,5 +207,9 @@ def _clean_up() -> None:
     left = [changes for changes in _open() if changes.of_call]
     for changes in left[::-1]:
         changes.undo()
-    if left:
+    back = False
+    while isinstance(mode := _get_current_function_mode(), EndingMode) and mode.over:
+        _pop_mode()
+        back = True
+    if left or back:
         say("Interrupts had left changes in a model; they are undone.")

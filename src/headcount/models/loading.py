@@ -19,6 +19,7 @@ from .anatomy import find_anatomy
 from .gated_folder import SparseFacts, is_sparse, make_sparse
 from .gguf_files import parsed_once
 from .model import Model
+from .plain_weights import eager
 from .pretrained import load_pretrained, load_tokenizer
 
 NAMED: dict[str, Callable[[], Path]] = {"smollm2": smollm2.folder, **bundled.FOLDERS}
@@ -64,7 +65,8 @@ def load(
         options = {**from_pretrained, "device": device, "dtype": dtype, "base": base}
         if given := sorted(option for option, value in options.items() if value is not None):
             raise HeadcountError(f"A module in memory takes no {', '.join(given)}: move or cast it before loading.")
-        hf: Any = unwrapped(source, merge) if is_peft(source) else source
+        module = eager(source)
+        hf: Any = unwrapped(module, merge) if is_peft(module) else module
         sparse, no_tokenizer = None, ""
         name = name or Path(getattr(hf, "name_or_path", "") or type(hf).__name__).name
     else:

@@ -18,6 +18,7 @@ from ..core.provenance import Facts
 from .adapters import live_adapters
 from .anatomy import Anatomy
 from .changes import changing
+from .plain_weights import device_of, is_plain, weights_in_memory
 from .weights_hash import HashOfWeights
 
 NO_SETTINGS = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
@@ -59,7 +60,7 @@ class Model:
     @property
     def device(self) -> torch.device:
         """Where token ids go: the device of the embedding, also when `device_map` spreads the layers."""
-        return cast(Tensor, self.hf.get_input_embeddings().weight).device
+        return device_of(self.hf.get_input_embeddings())
 
     @property
     def unembedding(self) -> nn.Module:
@@ -119,9 +120,11 @@ class Model:
 
         with changing() as changes:
             changes.before(self.unembedding, gather)
-            changes.instead(self.unembedding, self._unembedding_of(tokens))
+            plain = is_plain(self.unembedding)  # or it is run as it is, with all its tokens
+            if plain:
+                changes.instead(self.unembedding, self._unembedding_of(tokens))
             logits: Tensor = self.hf(input_ids=ids, past_key_values=past_key_values, use_cache=False).logits
-        return logits[:, 0]
+        return logits[:, 0] if plain or tokens is None else logits[:, 0, tokens.to(logits.device)]
 
     def _unembedding_of(self, tokens: Tensor | None) -> Callable[[Tensor], Tensor]:
         """The same logits from a faster product."""
@@ -215,7 +218,7 @@ class Model:
     @property
     def weights_hash(self) -> str:
         """A hash of the class and the weights alone, by which the base of an adapter is known again."""
-        return self._hashed.of(type(self.hf).__name__, self.hf.state_dict())
+        return self._hashed.of(type(self.hf).__name__, weights_in_memory(self.hf))
 
     @cached_property
     def _hashed(self) -> HashOfWeights:

@@ -23,6 +23,7 @@ from .families import FAMILIES
 from .graph import INPUTS, Graph, Input
 from .model import Model
 from .norms import NormParts, nearly
+from .plain_weights import require_plain
 
 
 @dataclass(frozen=True)
@@ -191,6 +192,8 @@ def find_wiring(model: Model, readers: Readers = "kv-heads", readied: bool = Fal
     wires = family.edges
     assert wires is not None  # or there would be no graph
     n_kv = kv_heads(model.hf.config)
+    for module in (model.unembedding, anatomy.out_projections[0]):
+        require_plain(module)
     like = cast(Tensor, model.unembedding.weight)
     own = replace(graph, n_kv_heads=n_kv)
 

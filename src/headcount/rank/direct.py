@@ -23,6 +23,7 @@ from ..edit import visit_heads
 from ..models import Model
 from ..models.changes import changing
 from ..models.norms import NormParts
+from ..models.plain_weights import require_plain
 from ..tasks.batches import Batch
 from ..tasks.examples import Pair
 from .gradients import by_batch
@@ -61,6 +62,7 @@ class DirectReader:
 
     @classmethod
     def of(cls, model: Model) -> "DirectReader":
+        require_plain(model.unembedding)
         anatomy, unembedding = model.anatomy, cast(Tensor, model.unembedding.weight)
         if anatomy.final_norm is None:
             raise no_final_norm(model)

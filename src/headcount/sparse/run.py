@@ -12,6 +12,7 @@ from ..core.errors import HeadcountError
 from ..core.files import LEAST_SPACE, fill_folder, writable_folder
 from ..core.progress import progress_bar, say
 from ..core.provenance import versions
+from ..core.reading import local_path
 from ..core.registry import resolve
 from ..meters.memory import free_memory, show_bytes
 from ..meters.speed import require_end
@@ -66,7 +67,7 @@ def sparsify(
     """
     keep_freed_memory()
     recipe = recipe or Recipe()
-    folder = writable_folder(Path(out).expanduser())
+    folder = writable_folder(local_path(out))
     accelerator = Accelerator(cpu=device == "cpu", mixed_precision=_precision(device))
     _require_own(folder)
     # All weights are trained in full precision; under adapters they may stay in the checkpoint's own.
@@ -86,7 +87,7 @@ def sparsify(
     sequences = read_text(model, sources, recipe)
     weights = model.weights_hash, str(model.hf.dtype), gated_folder.weight_norms(model)
     origin = f"{model.weights_hash} {_sha256(sequences.train.numpy().tobytes())}"
-    earlier = None if start_from is None else Path(start_from).expanduser()
+    earlier = None if start_from is None else local_path(start_from)
     if earlier is not None:
         origin += _require_start(earlier, model, recipe)
     trainee = make_trainee(model, recipe)
@@ -167,7 +168,7 @@ def _sha256(data: bytes) -> str:
 
 def _lasting(source: str | Path) -> str:
     """A name or hub id as it is; a folder by its whole path, to be found from anywhere."""
-    place = Path(source).expanduser()
+    place = local_path(source)
     return str(place.resolve()) if place.is_dir() and str(source) not in NAMED else str(source)
 
 

@@ -1,31 +1,24 @@
 """`headcount.export_result`: a result, in memory or in a folder, written for another tool."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from ..core.errors import HeadcountError, listed
 from ..core.export_options import CircuitChoice, CutChoice, NoOptions
 from ..core.exports import EXPORTS, NAMES, Export
 from ..core.reading import local_path
-from ..edit import Fill
-from ..export.cuts import HeadCut, make_cut
+from ..export.cuts import cut_of, folder_with, scores_in
 from ..export.dataset import Result, Results
 from ..export.mib import read_mib
-from ..models import Model, load
+from ..models import Model
 from ..rank.circuit import Circuit
-from ..rank.comparison import load_scores
-from ..rank.gating import ContrastGates
 from ..rank.roles import HeadRoles
 from ..rank.scores import EdgeScores, HeadScores
 from ..sweeps import Curve
-from ..tasks import task as make_task
-from ..tasks.examples import Example
 from .opening import Run
 from .opening import open as open_run
 from .outputs import SUMMARY
 
 Source = str | Path | Run | Circuit | Result
-HEAD_FILES = (HeadScores.FILE, HeadRoles.FILE, ContrastGates.FILE)
 
 
 def export_result(
@@ -59,11 +52,12 @@ def export_result(
 def _subject(chosen: Export, result: Source | None, choice: object, model: Model | None) -> object:
     match choice:
         case CutChoice():
-            return cut_of(result, choice, model)
+            named = result is None or choice.heads is not None
+            return cut_of(None if named or result is None else _head_scores(result), choice, model)
         case CircuitChoice():
             return _circuit(result, choice)
         case NoOptions() if chosen.takes == "scores":
-            return head_scores(_require(result, chosen))
+            return _head_scores(_require(result, chosen))
         case _:
             return _all(_require(result, chosen))
 
@@ -72,22 +66,6 @@ def _require(result: Source | None, chosen: Export) -> Source:
     if result is None:
         raise HeadcountError(f"This export takes {NAMES[chosen.takes]}. Give the folder of a result.")
     return result
-
-
-def cut_of(result: Source | None, choice: CutChoice, model: Model | None = None) -> HeadCut:
-    """The model and the heads that a choice removes, by the scores of a result where it goes by scores."""
-    scores = None if result is None or choice.heads is not None else head_scores(result)
-    name = choice.model or (scores.model if scores else None)
-    if model is None and name is None:
-        raise HeadcountError("A cut needs a model, and none is named. Give --model.")
-    loaded = model or load(str(name), device=choice.device, dtype=choice.dtype)
-    reference: Sequence[Example] = ()
-    if Fill.parse(choice.fill).needs_reference:
-        asked = choice.task or (scores.task if scores else None)
-        if asked is None:
-            raise HeadcountError(f"The fill {choice.fill} is a mean over the prompts of a task. Give --task.")
-        reference = make_task(asked, loaded, n=choice.n, seed=choice.seed).train
-    return make_cut(loaded, choice, scores, reference)
 
 
 def _circuit(result: Source | None, choice: CircuitChoice) -> Circuit:
@@ -114,15 +92,14 @@ def _circuit(result: Source | None, choice: CircuitChoice) -> Circuit:
     return next(iter(found.values()))
 
 
-def head_scores(result: Source) -> HeadScores:
-    """The only scores of heads in a result."""
+def _head_scores(result: Source) -> HeadScores:
     match result:
         case HeadScores():
             return result
         case HeadRoles():
             return result.scores()
         case str() | Path() | Run():
-            return load_scores(_folder_with(result, HEAD_FILES, "heads"))
+            return scores_in(_place(result))
     raise HeadcountError(f"Scores of heads are wanted; got a {type(result).__name__}.")
 
 
@@ -131,22 +108,12 @@ def _edge_scores(result: Source) -> EdgeScores:
         case EdgeScores():
             return result
         case str() | Path() | Run():
-            return EdgeScores.load(_folder_with(result, (EdgeScores.FILE,), "edges"))
+            return EdgeScores.load(folder_with(_place(result), (EdgeScores.FILE,), "edges"))
     raise HeadcountError(f"A circuit or scores of edges are wanted; got a {type(result).__name__}.")
 
 
-def _folder_with(result: str | Path | Run, files: Sequence[str], units: str) -> Path:
-    """The folder itself, or the only one below it that holds such scores."""
-    place = result.folder if isinstance(result, Run) else local_path(str(result))
-    if not place.is_dir():
-        raise HeadcountError(f"There is no folder of results at {place}.")
-    if any((place / f"{name}.json").is_file() for name in files):
-        return place
-    below = sorted(path.parent for name in files for path in place.glob(f"*/*/{name}.json"))
-    if len(below) != 1:
-        there = f"holds {len(below)} of them. Give one: {listed(map(str, below))}" if below else "holds none"
-        raise HeadcountError(f"Scores of {units} are wanted, and {place} {there}.")
-    return below[0]
+def _place(result: str | Path | Run) -> Path:
+    return result.folder if isinstance(result, Run) else local_path(str(result))
 
 
 def _all(result: Source) -> Results:

@@ -64,13 +64,13 @@ class Panel(Settings):
     n: Annotated[int, Field(ge=2, le=10**9)] = 200
     """Examples, in all splits together."""
     seed: Seed = 0
-    """Of the examples and of everything random."""
+    """Seed of the examples and of everything random."""
     device: str = ""
-    """Where models run: cpu, cuda, mps; the best one by default."""
+    """Device: cpu, cuda or mps; by default the best one available."""
     dtype: DtypeName = ""
     """Precision of the weights; by default float32 on the CPU, elsewhere that of the checkpoint."""
     revision: str = ""
-    """Of models on the hub: a branch, tag or commit."""
+    """Branch, tag or commit of models on the hub."""
     bos: bool = False
     """Whether prompts begin with the beginning-of-text token also where the tokenizer does not put it there."""
     split: SplitBy = "words"

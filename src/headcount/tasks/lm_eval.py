@@ -29,9 +29,9 @@ MOST_RECORDS = 10_000
 
 def read_lm_eval(name: str, rng: random.Random) -> tuple[list[Item], list[Item]]:
     """Train and test items of a task, in random order. The same state of `rng` gives the same items."""
-    _require_harness(name)
+    require_harness(f"The task {name}")
     with sandboxed_templates():
-        read = [_read_task(task, rng) for task in _load(name.removeprefix(PREFIX))]
+        read = [_read_task(task, rng) for task in load_tasks(name.removeprefix(PREFIX))]
     train, test = ([item for sides in read for item in sides[side]] for side in (0, 1))
     if not (train and test):
         raise HeadcountError(
@@ -43,18 +43,17 @@ def read_lm_eval(name: str, rng: random.Random) -> tuple[list[Item], list[Item]]
     return train, test
 
 
-def _require_harness(name: str) -> None:
+def require_harness(what: str) -> None:
     try:
         import datasets  # noqa: F401
         import lm_eval.tasks  # noqa: F401
     except ImportError as error:
         raise HeadcountError(
-            f"The task {name} needs the package `lm-eval`, which is not installed."
-            " Install it: pip install 'headcount[lm-eval]'"
+            f"{what} needs the package `lm-eval`, which is not installed. Install it: pip install 'headcount[lm-eval]'"
         ) from error
 
 
-def _load(name: str) -> list[Any]:
+def load_tasks(name: str) -> list[object]:
     """The harness' task objects: one, or the members of a group."""
     import datasets
     from lm_eval.tasks import TaskManager

@@ -36,9 +36,13 @@ class Boxes(ABC):
         self.boxes = dict[str, Mailbox]()
         self._who = dict[str, str]()
         self._in_vain = 0
+        self._bench: Bench
+        self._store: Store
 
     def __call__(self, plan: Plan, bench: Bench, store: Store, bar: Bar, ledger: Ledger, before: Found) -> Found:
-        self._bench, self._store, self._bar = bench, store, bar
+        if self.folder is not None and (store.folder, bench.names) != (self._store.folder, self._bench.names):
+            self.close()  # its workers were told of another cache
+        self._bench, self._store = bench, store
         here = Here(bench, store, bar)
         done = False
         try:

@@ -1,6 +1,6 @@
 """Workers, wherever they are: what the schedule asks of them, and what it hears."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -52,6 +52,8 @@ class Here:
 
     def __init__(self, bench: Bench, store: Store, bar: Bar) -> None:
         self.bench, self.store, self.bar = bench, store, bar
+        self.known: Mapping[str, object] = {}
+        """Results by key; the schedule keeps them up to date."""
         self._news = list[News]()
 
     def idle(self) -> Sequence[str]:
@@ -60,7 +62,7 @@ class Here:
     def begin(self, worker: str, errand: Errand) -> None:
         paid = Paid(self.bar)
         try:
-            result = errand.run(self.bench, self.store, paid, self.bar.note)
+            result = errand.run(self.bench, self.store, paid, self.bar.note, self.known)
             self._news.append(News(HERE, "done", paid=paid.total, result=result))
         except HeadcountError as error:
             self._news.append(News(HERE, "refused", str(error), paid.total))

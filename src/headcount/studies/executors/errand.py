@@ -6,8 +6,9 @@ needs are found in the store, by their keys.
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import cast
 
 import torch
@@ -61,13 +62,20 @@ class Errand:
     def result(self) -> type[Result]:
         return cast(type[Result], resolve(self.returns))
 
-    def run(self, bench: Bench, store: Store, advance: Told, note: Callable[[str], None]) -> Result:
-        """The result, which is in the store when this ends."""
+    def run(
+        self,
+        bench: Bench,
+        store: Store,
+        advance: Told,
+        note: Callable[[str], None],
+        known: Mapping[str, object] = MappingProxyType({}),
+    ) -> Result:
+        """The result, which is in the store when this ends. `known`: results that are in memory already, by key."""
         self._require_same()
         if torch.get_num_threads() != self.threads:
             torch.set_num_threads(self.threads)
         begun = time.monotonic()
-        inputs = [self._needed(store, *need) for need in self.needs]
+        inputs = [known[need[0]] if need[0] in known else self._needed(store, *need) for need in self.needs]
         function = cast(Callable[..., Result], resolve(self.function))
         result = function(bench.job(self, advance, note), *inputs)
         seconds = round(time.monotonic() - begun, 3)

@@ -91,8 +91,12 @@ class OnRay:
         self._shares = dict[str, bool]()
         """Of workers that have come: whether they share the cache."""
         self._in_vain = 0
+        self._bench: Bench
+        self._store: Store
 
     def __call__(self, plan: Plan, bench: Bench, store: Store, bar: Bar, ledger: Ledger, before: Found) -> Found:
+        if self._actors and (store.folder, bench.names) != (self._store.folder, self._bench.names):
+            self.close()  # its workers were told of another cache
         self._bench, self._store = bench, store
         done = False
         try:

@@ -44,6 +44,7 @@ class Schedule:
     def __init__(self, plan: Plan, crew: Crew, here: Here, bar: Bar, ledger: Ledger, before: Found) -> None:
         self.crew, self.here, self.bar, self.ledger = crew, here, bar, ledger
         self.found = Found(dict(before.results))
+        here.known = self.found.results
         self.waiting = {step.key: step for step in plan.steps if step.key not in before.results}
         self.running = dict[str, Step[Result]]()
         """By worker."""

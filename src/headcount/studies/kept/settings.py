@@ -52,9 +52,9 @@ class Kept(Panel):
     ks: Grid | Listed[int] = ()
     """A grid's name or numbers of units; quadratic for heads and logarithmic for the others by default."""
     points: Annotated[int, Field(ge=2, le=10_000)] = 24
-    """Of a grid."""
+    """Points of the grid."""
     draws: Few = 20
-    """Of chance orders."""
+    """Number of random orders."""
     repeats: Annotated[int, Field(ge=1, le=100)] = 1
     """How often everything is done, each time with another seed: prompts, names, ranking and sweep."""
     fill: str | Texts = ""
@@ -107,15 +107,15 @@ class ScoredKept(Kept):
     steps: Few = 5
     """Points on the path of an integrated gradient."""
     updates: Annotated[int, Field(ge=0, le=10**6)] = 0
-    """Of a learned ranking or of Edge Pruning; 0 for as many as the method has by itself."""
+    """Updates of a learned ranking or of Edge Pruning; 0 for the method's own number."""
     loss: RankingLoss = "distance"
     """What a learned ranking is trained for: to be like the whole model in the metric, to reach it (reach), to predict
     the same (kl), or as much of the metric as can be had (metric)."""
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Of the units, the first by one-pass attribution, that a learned ranking trains; the others follow."""
+    """Share of the units, the first by one-pass attribution, that a learned ranking trains; the others follow."""
     controls: Listed[Control] = ()
-    """What the first order explains where there is nothing to find: `nonsense`, the same prompts with answers dealt out
-    at random, ranked anew; `shuffled`, the same scores on other units. May be repeated."""
+    """What the first order explains where there is nothing to find: `nonsense`, the same prompts with randomly
+    assigned answers, ranked again; `shuffled`, the same scores on other units. May be repeated."""
 
     @property
     def fit(self) -> AnyFit | None:
@@ -187,7 +187,7 @@ class HeadsKept(ScoredKept):
     positions: Positions = "all"
     """Where heads are removed."""
     search: bool = False
-    """Also search for the fewest heads that do, on the train split, to say how far from them the ranking is."""
+    """Also search for the fewest sufficient heads on the train split, to measure how far from them the ranking is."""
 
     def default_method(self) -> str:
         """One pass ranks heads about as well as learning, for a fraction of the cost, which repeats need."""
@@ -225,7 +225,7 @@ class AttentionEdgesKept(Kept):
     method: AttentionMethod = "attribution"
     """How they are scored, prompt by prompt; learned scores begin in the order of attribution."""
     updates: Annotated[int, Field(ge=0, le=10**6)] = 0
-    """Of learned scores; 0 for as many as the method has by itself."""
+    """Updates of learned scores; 0 for the method's own number."""
 
     def check(self) -> None:
         from ...edit.edge_fills import check_cut
