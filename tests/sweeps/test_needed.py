@@ -94,11 +94,12 @@ def test_the_interval_holds_every_k_that_explained_effect_may_reach_the_threshol
 
 
 def test_where_some_prompts_may_jump_over_the_range_the_interval_goes_to_where_they_come_back():
-    """At 5 heads explained effect is 1.08, give or take: faithful, or already beyond."""
-    curve = curve_of([[0, 9.8, 14, 10], [0, 11.8, 14, 10]] * 5, [0, 5, 10, 20])
+    """With one head explained effect is 1.08, give or take: faithful, or already beyond. No number of heads lies
+    between it and none, at which those prompts could have been within the range."""
+    curve = curve_of([[0, 9.8, 14, 10], [0, 11.8, 14, 10]] * 5, [0, 1, 10, 20])
     needed = curve.units_needed(0.9)
-    assert (needed.value, needed.low, needed.high) == (5, 5, 20)
-    assert curve.units_needed(0.9, aim="reached").high == 5
+    assert (needed.value, needed.low, needed.high) == (1, 1, 20)
+    assert curve.units_needed(0.9, aim="reached").high == 1
 
 
 # ---------------------------------------------------------------------------------------------------------------------
