@@ -4,6 +4,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from results_by_hand import write_by_hand
+
+TASK = {"head-roles": ("syntax",), "masked-heads": ("retrieval",)}
+
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -62,3 +66,14 @@ def accessible():
         assert not serious, [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in serious]
 
     return check
+
+
+@pytest.fixture
+def report(tmp_path, monkeypatch):
+    """Write a report by hand; gives its path and the cells that it was made from."""
+
+    def write(kind, **more):
+        more.setdefault("tasks", TASK.get(kind, ("ioi",)))
+        return tmp_path / "report.html", write_by_hand(kind, tmp_path, monkeypatch, **more)
+
+    return write
