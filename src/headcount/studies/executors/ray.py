@@ -10,6 +10,7 @@ import os
 import platform
 import secrets
 import socket
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -91,6 +92,8 @@ class OnRay:
         self._shares = dict[str, bool]()
         """Of workers that have come: whether they share the cache."""
         self._in_vain = 0
+        self._asked = 0.0
+        """When workers were last asked how far they are."""
         self._bench: Bench
         self._store: Store
 
@@ -127,10 +130,14 @@ class OnRay:
     def news(self) -> list[News]:
         done, _ = self.ray.wait(list(self._refs), num_returns=1, timeout=MOMENT)
         news = [each for ref in done for each in self._heard(ref, *self._refs.pop(ref))]
-        asked = {worker for worker, what in self._refs.values() if what == "paid"}
-        for worker, what in list(self._refs.values()):
-            if what == "run" and worker not in asked:
-                self._refs[self._actors[worker].paid.remote()] = worker, "paid"
+        if (
+            time.monotonic() - self._asked > MOMENT
+        ):  # a worker answers at once: asked all the time, it would do nothing else
+            self._asked = time.monotonic()
+            asked = {worker for worker, what in self._refs.values() if what == "paid"}
+            for worker, what in list(self._refs.values()):
+                if what == "run" and worker not in asked:
+                    self._refs[self._actors[worker].paid.remote()] = worker, "paid"
         return news
 
     def _heard(self, ref: Any, worker: str, what: str) -> list[News]:
