@@ -1,5 +1,6 @@
 """`headcount.overlap`: heads that several tasks, methods or models share, and how many they would share by chance."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -51,9 +52,7 @@ class Overlap(Tabled):
     @property
     def counts(self) -> dict[str, int]:
         """Head -> in how many of the sets it is; those of most sets first."""
-        found = dict.fromkeys(head for heads in self.sets.values() for head in heads)
-        counted = {head: sum(head in heads for heads in self.sets.values()) for head in found}
-        return dict(sorted(counted.items(), key=lambda entry: -entry[1]))
+        return dict(Counter(head for heads in self.sets.values() for head in dict.fromkeys(heads)).most_common())
 
     def shared(self, least: int | None = None) -> tuple[str, ...]:
         """Heads that are in at least so many of the sets; by default in all of them."""

@@ -148,7 +148,10 @@ class OnRay:
                 raise HeadcountError(f"A worker has no headcount: {in_short(error.cause or error)}.") from error
             return [News(worker, "failed", str(error))]
         except self.ray.exceptions.RayError as error:  # the worker or its node is gone
-            return [] if what == "paid" else self._lost(worker, what, in_short(error, 120))
+            if what == "paid" and not isinstance(error, self.ray.exceptions.ActorDiedError):
+                return []  # it may be back in a moment
+            # A call that was on its way when its worker died may never end: any call that fails tells of both.
+            return self._lost(worker, what, in_short(error, 120))
         if what == "hello":
             self._shares[worker] = bool(found)
             return []

@@ -70,14 +70,16 @@ def entries(found: dict[str, tuple[Overlap, list[str]]]) -> list[TasksEntry]:
 
 
 def rows(found: dict[str, tuple[Overlap, list[str]]]) -> list[Row]:
-    """A row a task and head that it needs."""
-    return [
-        {"model": model, "task": task, "cluster": number, "rank": rank, "head": head, "tasks": sets.counts[head]}
-        for model, (sets, _) in found.items()
-        for number, cluster in enumerate(sets.clusters(), 1)
-        for task in cluster
-        for rank, head in enumerate(sets.sets[task], 1)
-    ]
+    """One row per task and head that it needs."""
+    made = list[Row]()
+    for model, (sets, _) in found.items():
+        counts = sets.counts
+        for number, cluster in enumerate(sets.clusters(), 1):
+            for task in cluster:
+                about: Row = {"model": model, "task": task, "cluster": number}
+                ranked = enumerate(sets.sets[task], 1)
+                made += [{**about, "rank": rank, "head": head, "tasks": counts[head]} for rank, head in ranked]
+    return made
 
 
 @styled
