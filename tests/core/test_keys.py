@@ -185,7 +185,8 @@ def test_a_method_of_ones_own_is_computed_anew_when_its_source_changes(folder, r
 def test_another_version_of_the_package_computes_every_step_anew(folder, run, monkeypatch):
     assert counts(run(folder)) == (STEPS, 0)
     before = step_keys(folder)
-    monkeypatch.setattr("headcount.studies.plan.package_source", lambda: "another version")
+    for room in ("plan", "executors.errand"):
+        monkeypatch.setattr(f"headcount.studies.{room}.package_source", lambda: "another version")
     assert not step_keys(folder) & before
     assert counts(run(folder)) == (STEPS, 0)
     assert counts(run(folder)) == (0, STEPS)

@@ -146,8 +146,9 @@ class Home:
         """The command line as users call it, with the model that is there already under the name m."""
         from headcount import cli
         from headcount.core.errors import HeadcountError
+        from headcount.export import cuts
         from headcount.models import load
-        from headcount.studies import exporting, forecast
+        from headcount.studies import forecast
         from headcount.studies.bench import Bench
 
         out, err = io.StringIO(), io.StringIO()
@@ -160,7 +161,7 @@ class Home:
             mock.patch.object(Bench, "model", lambda bench, name, asked: found(name)),
             mock.patch.object(forecast, "tokens_a_second", return_value=tokens_a_second),
             mock.patch.object(cli, "add_study_commands"), mock.patch.object(cli, "add_export_commands"),
-            mock.patch.object(exporting, "load", found), mock.patch.object(cli, "app", self.app),
+            mock.patch.object(cuts, "load", found), mock.patch.object(cli, "app", self.app),
             mock.patch.object(sys, "argv", ["headcount", *words]),
             contextlib.redirect_stdout(out), contextlib.redirect_stderr(err),
         ]  # fmt: skip

@@ -88,7 +88,7 @@ def test_too_little_memory_for_one_prompt():
 
 
 def test_a_machine_without_memory(monkeypatch):
-    monkeypatch.setattr("headcount.meters.memory._free_memory", lambda device: 1000)
+    monkeypatch.setattr("headcount.meters.memory.free_memory", lambda device: 1000)
     with pytest.raises(hc.HeadcountError, match="are free on cpu. Use shorter prompts, a smaller model"):
         hc.score(tiny("gpt2"), TASK, "eap")
 

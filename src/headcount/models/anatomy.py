@@ -107,7 +107,7 @@ def _described(hf: nn.Module, family: Family, known: bool) -> Anatomy | None:
 def _width(projection: nn.Module) -> int:
     """How many features a projection takes."""
     known: int | None = getattr(projection, "in_features", None)
-    return int(out_first(projection).shape[1]) if known is None else known
+    return int(cast(Tensor, projection.weight).shape[0]) if known is None else known  # GPT-2's Conv1D: [in, out]
 
 
 def _module(root: nn.Module, path: str) -> nn.Module | None:
