@@ -75,6 +75,10 @@ def test_the_drawing_holds_every_node_and_edge_inside_its_frame(grouped, tmp_pat
         assert float(box.get("x", 0)) + float(box.get("width")) <= width
         assert float(box.get("y", 0)) + float(box.get("height")) <= height
     assert "30 of 190 edges" in " ".join(texts[:2])
+    heads = {f"url(#{marker.get('id')})" for marker in root.iter(f"{space}marker")}
+    for drawn in root.iter(f"{space}path"):
+        assert drawn.get("marker-end") in heads, "an arrowhead shows which way an edge leads"
+        assert float(drawn.get("stroke-width")) >= 1, "the weakest edge is visible"
 
 
 def test_whole_edges_are_one_edge_for_networkx_and_three_for_mib(whole, tmp_path):

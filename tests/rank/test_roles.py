@@ -129,7 +129,7 @@ def test_a_point_is_the_change_from_open_to_shut_of_the_first_k(planted, planted
 
 
 def test_the_planted_curves_do_what_the_roles_promise(planted, planted_task, truth):
-    curves = {curve.order: curve for curve in hc.sweep_roles(planted, planted_task, truth)}
+    curves = {curve.order: curve for curve in hc.sweep_roles(planted, planted_task, truth, ks=range(51))}
     means = {order: curve.band("log_prob_change").value for order, curve in curves.items()}
     assert curves["facilitation"].ks == tuple(range(13)), "all heads of a model with fewer than fifty"
     assert (means["facilitation"][1:] < -5).all()
@@ -154,8 +154,13 @@ def test_a_curve_of_roles_has_no_explained_effect(planted, planted_task, truth, 
     assert (again.base, again.whole, again.rows()) == (curve.base, curve.whole, curve.rows())
 
 
-def test_the_grid_is_zero_to_fifty_unless_told_otherwise():
+def test_the_grid_grows_with_the_model_unless_told_otherwise():
     assert role_grid(270, None) == list(range(51))
+    assert role_grid(72, None) == list(range(15)), "50 of 72 heads would be no small cut"
+    assert role_grid(8, None) == [0, 1, 2, 3, 4]
+    assert role_grid(2, None) == [0, 1, 2]
+    assert role_grid(270, "halves") == [0, 1, 3, 6, 12, 25, 50]
+    assert role_grid(72, "halves") == [0, 1, 3, 7, 14]
     assert role_grid(12, [3, 40]) == [0, 3, 12]
     with pytest.raises(hc.HeadcountError, match="whole number from 0 on"):
         role_grid(12, [-1])

@@ -5,6 +5,7 @@ from dataclasses import replace
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import headcount as hc
 from curves_by_hand import curve_of
@@ -157,3 +158,56 @@ def test_learned_scores_are_no_effects():
 def test_a_width_that_is_none_is_refused():
     with pytest.raises(hc.HeadcountError, match="column"):
         hc.plot(curves("m"), width="wide")
+
+
+def beyond(*values):
+    """A curve whose explained effect has these values between none and all."""
+    return curve_of([[0, *values, 1]] * 8, range(0, 20 * (len(values) + 2), 20))
+
+
+def test_axes_grow_to_where_a_line_goes_and_only_then():
+    panels = {name: [(name, [curve])] for name, curve in (("near", beyond(0.5)), ("far", beyond(2.33, -0.6)))}
+    near, far = (draw(panel, threshold=0.9) for panel in panels.values())
+    assert near.axes[0].get_ylim() == pytest.approx((-0.3, 1.55), abs=0.01)
+    assert far.axes[0].get_ylim()[0] < -0.6
+    assert far.axes[0].get_ylim()[1] > 2.33
+    assert not any("▲" in text or "▼" in text for text in texts(far)), "nothing leaves the panel"
+    assert {-0.5, 0, 1, 2} <= set(far.axes[0].get_yticks())
+    assert far.get_figheight() > near.get_figheight(), "what lies between 0 and 1 stays readable"
+
+
+def test_panels_of_a_row_share_a_scale():
+    figure = draw([("near", [beyond(0.5)]), ("far", [beyond(2.33)])], threshold=0.9)
+    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
+
+
+def test_a_line_beyond_what_axes_grow_to_is_marked():
+    figure = draw([("T", [beyond(40.0, -7.0)])], threshold=0.9)
+    assert {"▲ 40", "▼ -7"} <= set(texts(figure))
+    assert figure.axes[0].get_ylim()[1] < 5
+
+
+def test_numbers_stand_above_the_lines():
+    (ax,) = draw([("T", [beyond(2.33, 1.0)])], threshold=0.9).axes
+    assert min(text.get_position()[1] for text in ax.texts) > 2.33
+
+
+@pytest.mark.parametrize("width", ["column", "page", ""])
+def test_titles_are_never_cut(width):
+    """On whatever lines it takes, titles stay within the figure."""
+    name = "A task of my own whose name goes on for much longer than any panel is wide"
+    drawings = [
+        draw([(name, curves("m"))] * 4, threshold=0.9, title=f"{name}; {name}", width=width),
+        draw_roles([[role_cell(name), role_cell("b")]], title=name, width=width),
+    ]
+    for figure in drawings:
+        canvas, whole = FigureCanvasAgg(figure), figure.bbox
+        canvas.draw()
+        renderer = canvas.get_renderer()
+        written = [*(ax.title for ax in figure.axes), *(ax._left_title for ax in figure.axes)]
+        for text in [*written, figure.legends[0].get_title()]:
+            if text.get_text():
+                box = text.get_window_extent(renderer)
+                assert whole.x0 <= box.x0, text
+                assert box.x1 <= whole.x1, text
+                assert box.y1 <= whole.y1, text

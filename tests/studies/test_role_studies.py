@@ -96,7 +96,7 @@ def test_roles_of_pairs(folder, shared_cache, tmp_path):
         ({"threshold": 0.9}, "unknown key 'threshold'"),
         ({"fill": "nothing"}, "no fill 'nothing'"),
         ({"metric": "logit_diff"}, "metric cannot be 'logit_diff'.*Known: log_prob, log_prob_per_token"),
-        ({"ks": "log"}, "a list of whole numbers"),
+        ({"ks": "log"}, "ks cannot be 'log'.*Known: halves"),
     ],
 )
 def test_a_wrong_setting_of_roles_is_said_before_a_model_is_loaded(tmp_path, overrides, words):

@@ -21,6 +21,7 @@ Edges into a head that are counted whole have no role of their own."""
 NODE_WIDTH, NODE_HEIGHT, GAP_X, GAP_Y, MARGIN, LINE = 56, 20, 12, 50, 24, 18
 BOW = 130  # room beside the nodes for edges that pass many layers
 ROUNDS = 12
+ARROW, STEM = 7, 3  # lengths of an arrowhead, and of the straight line before it, so that it points into its node
 DASHES = ' stroke-dasharray="4 3"'  # of negative scores
 Point = tuple[float, float]
 
@@ -56,9 +57,11 @@ def _drawing(layers: Mapping[str, int], edges: Sequence[Edge], title: str, whole
         f' viewBox="0 0 {width:.0f} {height:.0f}" font-family="Helvetica, Arial, sans-serif">',
         f'<rect width="{width:.0f}" height="{height:.0f}" fill="white"/>',
     ]
+    shown = ("whole", "") if whole else ("q", "k", "v", "")
+    lines += ["<defs>", *map(_arrowhead, shown), "</defs>"]
     for number, line in enumerate(words):
         lines.append(f'<text x="{MARGIN}" y="{MARGIN + LINE * number}" font-size="13">{escape(line)}</text>')
-    lines += _legend(below, ("whole", "") if whole else ("q", "k", "v", ""))
+    lines += _legend(below, shown)
     largest = max((abs(edge.score) for edge in edges), default=0.0) or 1.0
     span = max(len(rows) - 1, 1)
     for edge in sorted(edges, key=lambda edge: abs(edge.score)):  # the strongest on top
@@ -104,16 +107,32 @@ def _legend(y: float, roles: Sequence[str]) -> list[str]:
     return found
 
 
+def _arrowhead(role: str) -> str:
+    """Of one size whatever the width of its stroke, which ends at its base."""
+    half = ARROW / 2
+    return (
+        f'<marker id="{_arrow_name(role)}" refX="0.5" refY="{half:g}" markerWidth="{ARROW}" markerHeight="{ARROW}"'
+        ' markerUnits="userSpaceOnUse" orient="auto">'
+        f'<polygon points="0,0 {ARROW},{half:g} 0,{ARROW}" fill="{READS[role][1]}"/></marker>'
+    )
+
+
+def _arrow_name(role: str) -> str:
+    return f"into-{role or 'other'}"
+
+
 def _curve(start: Point, end: Point, edge: Edge, strength: float, bow: float) -> str:
     _, colour, aside = READS[edge.role]
-    (x1, y1), (x2, y2) = (start[0], start[1] - NODE_HEIGHT / 2), (end[0] + aside, end[1] + NODE_HEIGHT / 2)
+    x1, y1 = start[0], start[1] - NODE_HEIGHT / 2
+    x2, y2 = end[0] + aside, end[1] + NODE_HEIGHT / 2 + ARROW + STEM
     side, bend = -bow if edge.role else bow, max((y1 - y2) * 0.35, 12)
     role = f" {edge.role}" if edge.role in INPUTS else ""
+    dashes, arrow = DASHES if edge.score < 0 else "", f' marker-end="url(#{_arrow_name(edge.role)})"'
     words = f"{edge.writer} to {edge.node}{role}: {edge.score:+.4g}"
     return (
         f'<path d="M{x1:.1f} {y1:.1f} C{x1 + side:.1f} {y1 - bend:.1f} {x2 + side:.1f} {y2 + bend:.1f}'
-        f' {x2:.1f} {y2:.1f}" fill="none" stroke="{colour}" stroke-width="{0.6 + 3.4 * strength:.2f}"'
-        f' stroke-opacity="{0.45 + 0.5 * strength:.2f}"{DASHES if edge.score < 0 else ""}>'
+        f' {x2:.1f} {y2:.1f} v{-STEM}" fill="none" stroke="{colour}" stroke-width="{1.1 + 2.9 * strength:.2f}"'
+        f' stroke-opacity="{0.7 + 0.3 * strength:.2f}"{arrow}{dashes}>'
         f"<title>{escape(words)}</title></path>"
     )
 

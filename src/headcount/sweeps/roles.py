@@ -8,7 +8,7 @@ seed has its own gates and orders; a curve has a draw for each.
 """
 
 from collections.abc import Sequence
-from typing import cast, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 import torch
@@ -29,7 +29,9 @@ from .orders import Order, Point
 from .sweep import trace
 
 ROLE_ORDERS: tuple[str, ...] = (*ROLES, "chance")
-LARGEST_K = 50
+LARGEST_K, LARGEST_SHARE, FEWEST_K = 50, 5, 4
+"""At most one head in five is ablated, and at most 50, as published for models with many hundreds: more would be no
+small cut. A model with very few heads still has some points."""
 
 
 class RoleOrder(Order[Tensor]):
@@ -77,7 +79,7 @@ def sweep_roles(
     roles: HeadRoles,
     *,
     orders: Sequence[str] = ROLE_ORDERS,
-    ks: Sequence[int] | None = None,
+    ks: Literal["halves"] | Sequence[int] | None = None,
     base: GateBase = "plus",
     draws: int = 1,
     seed: int = 0,
@@ -88,7 +90,8 @@ def sweep_roles(
     **Arguments:**
 
     - `orders`: some of the roles and `chance`.
-    - `ks`: numbers of heads, 0 to 50 by default; for a model with fewer heads, all of them take the place of more.
+    - `ks`: numbers of heads; for a model with fewer heads, all of them take the place of more. By default every number
+      from 0 to a fifth of the heads or 50, whichever is less; `"halves"` measures that number, its half, and so on.
     - `base`: the gates in which heads are ablated.
     - `draws`: random orders for each seed of the roles.
 
@@ -125,9 +128,14 @@ def sweep_roles(
     return curves
 
 
-def role_grid(heads: int, ks: Sequence[int] | None) -> list[int]:
+def role_grid(heads: int, ks: Literal["halves"] | Sequence[int] | None) -> list[int]:
+    """The numbers of heads to ablate, from 0 on; by default they grow with the model."""
+    largest = min(LARGEST_K, max(heads // LARGEST_SHARE, FEWEST_K), heads)
     if not ks:
-        return list(range(min(LARGEST_K, heads) + 1))
+        return list(range(largest + 1))
+    if isinstance(ks, str):
+        require_known(ks, ("halves",), "grid of k")
+        return sorted({largest >> halved for halved in range(largest.bit_length() + 1)})
     if wrong := [k for k in ks if not isinstance(k, int) or k < 0]:
         raise HeadcountError(f"k must be a whole number from 0 on; {wrong[0]!r} is not.")
     return sorted({0, *(min(k, heads) for k in ks)})

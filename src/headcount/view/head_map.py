@@ -1,14 +1,13 @@
 """Maps of heads: a square a head, layers upward, coloured by its score, with a colour bar."""
 
 from collections.abc import Sequence
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .style import CAPTION, number_heads, styled, within
+from .style import CAPTION, number_heads, room_for, styled, within
 
 if TYPE_CHECKING:
     from ..rank.scores import HeadScores
@@ -31,18 +30,18 @@ def draw_scores(scores: "Sequence[HeadScores]", title: str = "") -> Figure:
     square = max(min(max(WIDEST / max(heads, layers), SMALLEST), LARGEST), LEAST / max(heads, layers))
     width, height = max(heads * square, LEAST) + 1.15, max(layers * square, 0.8) + 0.65
     names = [within(name, width - 0.55, 11) for name in names_of(scores)]
-    height += 0.16 * max(name.count("\n") for name in names)
+    height += room_for(names)
     figure = Figure(figsize=(columns * width + 0.1, rows * height + 0.5), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).flat
     for ax, entry, name in zip(axes, scores, names, strict=False):
         _draw_map(ax, entry, name)
     for ax in list(axes)[len(scores) :]:
         ax.remove()
-    letters = int(figure.get_figwidth() * 15)
+    inches = figure.get_figwidth() - 0.2
     if title:
-        figure.suptitle("\n".join(wrap(title, letters)), fontsize=10.5)
+        figure.suptitle(within(title, inches, 10.5), fontsize=10.5)
     caption = MAP_CAPTION + (SIGNED if any(entry.signed for entry in scores) else "")
-    figure.supxlabel("\n".join(wrap(caption, letters)), **CAPTION)
+    figure.supxlabel(within(caption, inches, CAPTION["fontsize"]), **CAPTION)
     return figure
 
 

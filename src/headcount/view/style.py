@@ -22,6 +22,8 @@ styled = mpl.rc_context(STYLE)
 CAPTION: Any = {"fontsize": 7, "color": "#555555"}
 CAPTION_LINES = 2
 """At most; the pages of the studies in docs/ say the rest."""
+LETTERS = 128
+"""Of one point, that an inch holds."""
 WIDTHS = {"column": 3.3, "page": 6.9}
 """Inches of a column and of the text block of a two-column paper."""
 LEAST = 1.3
@@ -33,27 +35,30 @@ def figure_width(natural: float, asked: FigureWidth, panels: int) -> float:
     return max(WIDTHS[asked], LEAST * panels) if asked else natural
 
 
-def surround(
-    figure: Figure, legend: dict[str, Artist], columns: int, title: str, caption: str, letters: int = 12, **look: object
-) -> None:
-    """A legend above all panels, and below them what they show; so many letters of the title take an inch."""
-    titled = {"title": "\n".join(wrap(title, int(figure.get_figwidth() * letters))) or None, "title_fontsize": 10.5}
+def surround(figure: Figure, legend: dict[str, Artist], columns: int, title: str, caption: str, **look: object) -> None:
+    """A legend above all panels, and below them what they show."""
+    titled = {"title": within(title, figure.get_figwidth() - 0.2, 10.5) or None, "title_fontsize": 10.5}
     place: Any = {"loc": "outside upper center", "ncols": columns, **titled, **look}
     figure.legend(legend.values(), legend.keys(), **place)
-    figure.supxlabel(_in_lines(caption, int(figure.get_figwidth() * (letters + 5))), **CAPTION)
+    figure.supxlabel(_in_lines(caption, figure.get_figwidth() - 0.2), **CAPTION)
 
 
-def _in_lines(caption: str, letters: int) -> str:
+def _in_lines(caption: str, inches: float) -> str:
     """As many of its parts, the first before the last, as the lines of a caption hold."""
     parts = caption.split("; ")
-    while len(parts) > 1 and len(wrap("; ".join(parts), letters)) > CAPTION_LINES:
+    while len(parts) > 1 and within("; ".join(parts), inches, CAPTION["fontsize"]).count("\n") >= CAPTION_LINES:
         parts.pop()
-    return "\n".join(wrap("; ".join(parts), letters))
+    return within("; ".join(parts), inches, CAPTION["fontsize"])
 
 
 def within(words: str, inches: float, size: float = 10) -> str:
-    """A title on as many lines as it takes to stay within its panel."""
-    return "\n".join(wrap(words, max(int(inches * 135 / size), 8)))
+    """Words on as many lines as it takes to stay within so many inches, in letters of so many points."""
+    return "\n".join(wrap(words, max(int(inches * LETTERS / size), 8)))
+
+
+def room_for(titles: Iterable[str]) -> float:
+    """Inches that titles of several lines take beyond those of one."""
+    return 0.17 * max(title.count("\n") for title in titles)
 
 
 def number_heads(ax: Axes) -> None:

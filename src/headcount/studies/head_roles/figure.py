@@ -10,11 +10,12 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from ...core.words import ROLES, FigureWidth
 from ...rank.roles import LABELS, HeadRoles
 from ...sweeps.curve import Curve
-from ...view.style import different, figure_width, grouped, number_heads, styled, surround, within
+from ...view.style import different, figure_width, grouped, number_heads, room_for, styled, surround, within
 
 ROLE_COLOURS = {"facilitation": "#45b36b", "irrelevance": "#2f6db3", "interference": "#b3262b", "chance": "#8a8a8a"}
 ROLE_DASHES: dict[str, Any] = {
@@ -48,17 +49,20 @@ def draw_roles(rows: Sequence[Sequence[Cell]], title: str = "", width: FigureWid
     models = max(len(row) for row in rows)
     maps = models if any(roles is not None for row in rows for roles, _ in row) else 0
     inches = figure_width(max(models * CURVE_WIDTH + maps * MAP_WIDTH + 0.4, 4.6), width, models + maps)
-    figure = Figure(figsize=(inches, ROW_HEIGHT * len(rows) + 1.3), layout="constrained")
     ratios = [CURVE_WIDTH] * models + [MAP_WIDTH] * maps
+    narrower = min(inches / (sum(ratios) + 0.4), 1.0)
+    names = [within(curves[0].model, (CURVE_WIDTH - 0.5) * narrower) for _, curves in rows[0]]
+    above = [within(f"{curves[0].model}: roles", (MAP_WIDTH - 0.4) * narrower) for _, curves in rows[0]]
+    height = ROW_HEIGHT * len(rows) + room_for([*names, *above] if maps else names) + 1.3
+    figure = Figure(figsize=(inches, height), layout="constrained")
     axes = figure.subplots(len(rows), models + maps, squeeze=False, width_ratios=ratios)
     for number, (row, places) in enumerate(zip(rows, axes, strict=True)):
         curve_axes, map_axes = places[:models], places[models:]
         top, bottom = number == 0, number == len(rows) - 1
         for column, (roles, curves) in enumerate(row):
-            name = curves[0].model if top else ""
-            _draw_curves(curve_axes[column], name, curves, bottom)
+            _draw_curves(curve_axes[column], names[column] if top else "", curves, bottom)
             if roles is not None:
-                _draw_map(map_axes[column], roles, f"{name}: roles" if top else "", bottom)
+                _draw_map(map_axes[column], roles, above[column] if top else "", bottom)
         for ax in (*curve_axes[len(row) :], *map_axes[len(row) :]):
             ax.remove()
         _share_scale(curve_axes[: len(row)], [curve for _, curves in row for curve in curves])
@@ -67,10 +71,10 @@ def draw_roles(rows: Sequence[Sequence[Cell]], title: str = "", width: FigureWid
         curve_axes[0].set_ylabel("\n".join([*wrap(first.title, 26), words]))
     legend: dict[str, Any] = {}
     for order in (curve.order for curve in rows[0][0][1]):
-        words = "By chance" if order == "chance" else order.capitalize()
+        words = "Random order" if order == "chance" else order.capitalize()
         legend[words] = Line2D([], [], **_look(order))
     if maps:
-        legend["unclear"] = Patch(color=UNCLEAR_COLOUR)
+        legend["Unclear"] = Patch(color=UNCLEAR_COLOUR)
     surround(figure, legend, 5 if inches > 7 else 3 if inches > 4 else 2, title, _caption(rows))
     return figure
 
@@ -85,8 +89,9 @@ def _draw_curves(ax: Axes, name: str, curves: Sequence[Curve], bottom: bool) -> 
         value, low, high = curve.band(curve.metric)
         ax.fill_between(curve.ks, low, high, color=ROLE_COLOURS[curve.order], alpha=0.18, linewidth=0)
         ax.plot(curve.ks, value, **_look(curve.order))
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     ax.set(xlim=(0, curves[0].ks[-1]), xlabel="Number of ablated heads" if bottom else "")
-    ax.set_title(within(name, CURVE_WIDTH), loc="left")
+    ax.set_title(name, loc="left")
 
 
 def _share_scale(axes: Sequence[Axes], curves: Sequence[Curve]) -> None:
@@ -123,7 +128,7 @@ def _draw_map(ax: Axes, roles: HeadRoles, name: str, bottom: bool) -> None:
     ax.spines[:].set_visible(False)
     _draw_shares(ax, roles, heads)
     ax.set(xlim=(-0.5, heads - 0.5), ylim=(-0.5, layers - 0.5))
-    ax.set_title(within(name, MAP_WIDTH - 0.4), loc="left", pad=25)
+    ax.set_title(name, loc="left", pad=25)
 
 
 def _draw_shares(ax: Axes, roles: HeadRoles, heads: int) -> None:
@@ -136,7 +141,7 @@ def _draw_shares(ax: Axes, roles: HeadRoles, heads: int) -> None:
         look: Any = {"color": ROLE_COLOURS[role], "linewidth": 0, "transform": above, "clip_on": False}
         ax.add_patch(Rectangle((start, 1.03), share * scale, 0.05, **look))
         start += share * scale
-    words = " · ".join(f"{share:.0%}".replace("%", " %") for share in shares.values())
+    words = " · ".join(f"{100 * share:.0f}" for share in shares.values()) + " %"
     ax.text(heads / 2 - 0.5, 1.1, words, transform=above, ha="center", va="bottom", fontsize=7)
 
 

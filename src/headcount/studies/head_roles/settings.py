@@ -24,8 +24,9 @@ class HeadRolesPanel(Panel, Fit):
     """λ: how hard gates are pulled open, and in another stage shut."""
     test: Annotated[int, Field(ge=0)] = 0
     """Test examples that are measured, at most; 0 for all. Curves cost by their number, fits do not."""
-    ks: Listed[int] = ()
-    """Numbers of heads to ablate; 0 to 50 by default."""
+    ks: Literal["halves"] | Listed[int] = ()
+    """Numbers of heads to ablate; by default every number up to a fifth of the heads or 50, whichever is less; halves
+    for that number, its half, and so on."""
     draws: Few = 1
     """Chance orders for each seed."""
 

@@ -38,7 +38,11 @@ def plan(kind: StudyKind, panel: HeadRolesPanel, name: str, model: Model, task: 
     runs, each = panel.fit.forwards(len(task.train)), mean_length(task.train)
     fitting = subject.step(f"{label} · gating", fit_step, settings, runs, each, memory=taken)
     tests, ks = task.test[: panel.test or None], len(role_grid(model.head_count, panel.ks))
-    same = {"test": panel.test, "ks": list(panel.ks) or None, **facts_of(panel, "base", "draws", "seed")}
+    same = {
+        "test": panel.test,
+        "ks": panel.ks if isinstance(panel.ks, str) else list(panel.ks) or None,
+        **facts_of(panel, "base", "draws", "seed"),
+    }
 
     def swept(order: str) -> Step[Curve]:
         runs, each = points_of_roles(ks, panel.seeds, panel.draws, [order]) * len(tests), mean_length(tests)

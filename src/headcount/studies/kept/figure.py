@@ -1,48 +1,26 @@
 """Explained effect against units kept: panels side by side, a line and a band each, one legend."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 
 from ...core.words import Control, FigureWidth, in_words
-from ...rank import METHODS
 from ...sweeps import Curve, Ratio, Repeats, compare_repeats, control
-from ...view.style import different, figure_width, grouped, styled, surround, within
+from ...view.style import different, figure_width, grouped, room_for, styled, surround, within
+from .looks import CHANCE_COLOUR, CONTROLS, DrawnPanel, Looks, by_chance, grey_lines, looks_of, order_lines
+from .scale import Scale
 
-MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46")
-CHANCE_COLOUR = "#8a8a8a"
-ORDER_COLOURS = {"absolute": "#2f6db3", "signed": "#e8833a", "best": "#2a9d6f"}
-ORDERS: dict[str, tuple[str, Any]] = {
-    "absolute": ("largest effect first", (0, (8, 1.5, 2, 1.5))),
-    "signed": ("most helpful first", (0, (5, 1.5))),
-    "best": ("best mix of both", (0, (8, 1.5, 2, 1.5, 2, 1.5))),
-    "chance": ("random order", (0, (1, 1.5))),
-    "chance-matched": ("random order, same layers", (0, (3, 1, 1, 1))),
-}
-CONTROLS: dict[Control, tuple[str, Any]] = {
-    "nonsense": ("nonsense", (0, (1, 3))),
-    "shuffled": ("shuffled scores", (0, (2, 3))),
-}
-"""Words and dashes; the first order of a figure is a solid line."""
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 PANEL_WIDTH, PANEL_HEIGHT = 3.1, 2.75
 SIDE_BY_SIDE: dict[FigureWidth, int] = {"": 4, "column": 1, "page": 2}
 """Panels in a row, at most."""
-BOTTOM, TOP = -0.3, 1.55
 ON_WHITE: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}, "zorder": 6, "va": "bottom"}
-
-
-DrawnPanel = tuple[str, Sequence[Curve]]
-"""Its title and its curves."""
 Threshold = float | None
-Looks = dict[Curve, dict[str, Any]]
-"""How the line of a curve is plotted."""
 
 
 def plot(
@@ -77,22 +55,26 @@ def draw(
     given = threshold if isinstance(threshold, Sequence) else [threshold] * len(panels)
     thresholds = {curves[0]: own for (_, curves), own in zip(panels, given, strict=True)}
     everything = [curve for _, curves in panels for curve in curves]
-    looks = _looks(panels)
+    looks = looks_of(panels)
     whole = {curve: (repeats or {}).get(curve, Repeats((curve,))) for curve in everything}
     rows = _rows(panels, SIDE_BY_SIDE[width])
     columns = max(map(len, rows))
     inches = figure_width(max(PANEL_WIDTH * columns, 5.0) + 0.3, width, columns)
     asked = [CONTROLS[kind] for own in (controls or {}).values() for kind in own]
-    orders = _order_lines(everything, looks) | _grey_lines(asked)
+    orders = order_lines(everything, looks) | grey_lines(asked)
     labels = [label for label in dict.fromkeys([*(look["label"] for look in looks.values()), *orders]) if label != "_"]
     # As many as fit side by side, at about 0.08 inches a letter and 0.6 for the line.
     beside = max(min(int(inches / (0.08 * max(map(len, labels)) + 0.6)), len(labels)), 1)
-    height = PANEL_HEIGHT * len(rows) + 0.55 + 0.2 * -(-len(labels) // beside)
+    scales = [Scale.around(whole[curve].pooled.band().value for _, own in row for curve in own) for row in rows]
+    stretches = [scale.stretch for scale in scales]
+    rows = [[(within(name, inches / columns - 0.5), own) for name, own in row] for row in rows]
+    titles = sum(room_for(name for name, _ in row) for row in rows)
+    height = PANEL_HEIGHT * sum(stretches) + titles + 0.55 + 0.2 * -(-len(labels) // beside)
     figure = Figure(figsize=(inches, height), layout="constrained")
-    axes = figure.subplots(len(rows), columns, squeeze=False)
-    for row, places in zip(rows, axes, strict=True):
+    axes = figure.subplots(len(rows), columns, squeeze=False, height_ratios=stretches)
+    for row, scale, places in zip(rows, scales, axes, strict=True):
         for (name, curves), ax in zip(row, places, strict=False):
-            _draw_panel(ax, name, curves, looks, thresholds[curves[0]], whole)
+            _draw_panel(ax, name, curves, looks, scale, thresholds[curves[0]], whole)
             for curve in curves:
                 _draw_controls(ax, curve, (controls or {}).get(curve, {}), looks[curve]["color"])
         for ax in places[len(row) :]:
@@ -102,9 +84,7 @@ def draw(
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             legend.setdefault(label, handle)
-    surround(
-        figure, {**legend, **orders}, beside, title, _caption(everything, list(thresholds.values()), whole), letters=13
-    )
+    surround(figure, {**legend, **orders}, beside, title, _caption(everything, list(thresholds.values()), whole))
     return figure
 
 
@@ -127,15 +107,12 @@ def _shown(curves: Sequence[Curve]) -> list[Curve]:
     return shown if len(first) > 1 else list(curves)
 
 
-def by_chance(curve: Curve) -> bool:
-    return curve.order.startswith("chance")
-
-
 def _draw_panel(
     ax: Axes,
     name: str,
     curves: Sequence[Curve],
     looks: Looks,
+    scale: Scale,
     threshold: float | None,
     repeats: Mapping[Curve, Repeats],
 ) -> None:
@@ -146,7 +123,7 @@ def _draw_panel(
         faint = by_chance(curve) and look["color"] != CHANCE_COLOUR  # one chance line of several
         ax.fill_between(line.ks, low, high, color=look["color"], alpha=0.07 if faint else 0.18, linewidth=0)
         ax.plot(line.ks, value, **look, linewidth=1.0 if faint else 1.6)
-    ax.set_title(within(name, PANEL_WIDTH), loc="left")
+    ax.set_title(name, loc="left")
     verb = "kept" if curves[0].mode == "keep" else "masked"
     ax.set_xlabel(f"Number of {in_words(curves[0].units)} {verb}")
     if curves[0].units != "heads":
@@ -155,27 +132,27 @@ def _draw_panel(
         ax.xaxis.set_major_locator(LogLocator(numticks=12))
         ax.xaxis.set_major_formatter(lambda k, _: "10" + str(round(math.log10(k))).translate(RAISED))
         ax.xaxis.set_minor_locator(NullLocator())
-    # Curves that leave the range (a signed order far above 1, say) are marked where they do, rather than flatten all
-    # others.
-    ax.set(xlim=(0 if curves[0].units == "heads" else 1, total), yticks=[0, 0.5, 1], ylim=(BOTTOM, TOP))
-    for level in (0, 0.5, 1):
+    ax.set(xlim=(0 if curves[0].units == "heads" else 1, total), ylim=(scale.bottom, scale.top), yticks=scale.ticks)
+    for level in scale.ticks:
         ax.axhline(level, color="#dddddd", linewidth=0.6, zorder=0)
-    ax.spines["left"].set_bounds(0, 1)
-    _mark_leaving(ax, curves, looks, repeats)
+    ax.spines["left"].set_bounds(scale.ticks[0], scale.ticks[-1])
+    _mark_leaving(ax, curves, looks, scale, repeats)
     if threshold:
-        _draw_threshold(ax, curves, looks, threshold, total, repeats)
+        _draw_threshold(ax, curves, looks, scale, threshold, total, repeats)
 
 
-def _mark_leaving(ax: Axes, curves: Sequence[Curve], looks: Looks, repeats: Mapping[Curve, Repeats]) -> None:
+def _mark_leaving(
+    ax: Axes, curves: Sequence[Curve], looks: Looks, scale: Scale, repeats: Mapping[Curve, Repeats]
+) -> None:
     """An arrow at the edge of the panel where a line is farthest beyond it, and how far that is."""
     for curve in curves:
         line, colour = repeats[curve].pooled, looks[curve]["color"]
         value = line.band().value
         for place, edge, arrow, side in (
-            (int(value.argmax()), TOP, "▲", "top"),
-            (int(value.argmin()), BOTTOM, "▼", "bottom"),
+            (int(value.argmax()), scale.top, "▲", "top"),
+            (int(value.argmin()), scale.bottom, "▼", "bottom"),
         ):
-            if (value[place] > TOP) if side == "top" else (value[place] < BOTTOM):
+            if (value[place] > scale.lines) if side == "top" else (value[place] < scale.bottom):
                 words, along = f"{arrow} {value[place]:.2g}", _along(ax, line.ks[place], line.total)
                 look: Any = {"fontsize": 6.5, "color": colour, **ON_WHITE, "va": side}
                 ax.text(line.ks[place], edge, words, ha=_leaning(along), **look)
@@ -195,6 +172,7 @@ def _draw_threshold(
     ax: Axes,
     curves: Sequence[Curve],
     looks: Looks,
+    scale: Scale,
     threshold: float,
     total: int,
     repeats: Mapping[Curve, Repeats],
@@ -210,10 +188,10 @@ def _draw_threshold(
         numbers = f"{more} each" if more == fewer else f"{more} against {fewer}"
         words = f"{str(ratio).replace(' of ', chr(10) + 'of ')}\n{numbers}"
         look: Any = {"transform": ax.get_yaxis_transform(), "fontsize": 7.5, "linespacing": 1.15, **ON_WHITE}
-        ax.text(0.5, 1.17, words, ha="center", **look)
+        ax.text(0.5, scale.lines, words, ha="center", **look)
     found = [(repeats[curve].units_needed(threshold), curve) for curve in curves]
     crossings = [(needed.value, needed.span, curve) for needed, curve in found if needed.value is not None]
-    heights = cycle((1.17, 1.3, 1.43))
+    heights = cycle(map(scale.above, (0, 1 / 3, 2 / 3)))
     for needed, span, curve in sorted(crossings, key=lambda crossing: crossing[0]):
         colour, several = looks[curve]["color"], len(repeats[curve].curves) > 1
         line = repeats[curve].pooled
@@ -224,11 +202,11 @@ def _draw_threshold(
         if several:
             ax.plot(span, [level, level], color=colour, linewidth=2.5, alpha=0.5, zorder=4)
         reached = line.first_k(threshold, "reached")
-        if reached is not None and reached != needed and value[reached] < TOP:
+        if reached is not None and reached != needed and value[reached] <= scale.lines:
             ax.plot([reached], [value[reached]], **dot, fillstyle="none")
         if not ratio:
             above = next(heights)
-            ax.plot([needed, needed], [height, above - 0.01], color=colour, linewidth=0.7, zorder=1)
+            ax.plot([needed, needed], [height, above], color=colour, linewidth=0.7, zorder=1)
             bold: Any = {"fontsize": 8, "color": colour, "fontweight": "bold", **ON_WHITE}
             ax.text(needed, above, f"{needed:,}", ha=_leaning(_along(ax, needed, total)), **bold)
 
@@ -242,60 +220,6 @@ def ratio_of_models(curves: Sequence[Curve], threshold: float, repeats: Mapping[
     if not others or any(getattr(first, part) != getattr(other, part) for other in others for part in alike):
         return None
     return compare_repeats(repeats[first], repeats[others[-1]], threshold)
-
-
-def _looks(panels: Sequence[DrawnPanel]) -> Looks:
-    """Colour tells apart what the lines of a panel differ in: models, methods, tasks; dashes tell orders apart. Where
-    they differ in nothing else, the orders get the colours."""
-    curves = [curve for _, own in panels for curve in own]
-    ranked = [curve for curve in curves if not by_chance(curve)] or curves
-    groups = [[curve for curve in own if curve in ranked] for _, own in panels]
-    parts = [part for part in ("title", "method") if any(len(grouped(own, part)) > 1 for own in groups)]
-    parts = ["model"] * (len(grouped(ranked, "model")) > 1) + parts
-    names = [" · ".join(getattr(curve, part) for part in parts) for curve in ranked]
-    colours = dict(zip(dict.fromkeys(names), cycle(MODEL_COLOURS), strict=False))
-    looks, named = Looks(), set[str]()
-    solid = ranked[0].order
-    for curve in curves:
-        words, dashes = _order_words(curve), ORDERS[curve.order][1]
-        own = [part for part in parts if part != "method" or not by_chance(curve)]
-        name = " · ".join(getattr(curve, part) for part in own)
-        if len(colours) == 1:
-            colour = CHANCE_COLOUR if by_chance(curve) else ORDER_COLOURS.get(curve.order, MODEL_COLOURS[0])
-            label = words
-        elif by_chance(curve) and name not in colours:  # one line by chance for several methods
-            colour, label = CHANCE_COLOUR, " · ".join(filter(None, [name, words]))
-        else:
-            colour, label = colours[name], "_" if name in named else name
-            named.add(name)
-        looks[curve] = {"label": label, "color": colour, "linestyle": "-" if curve.order == solid else dashes}
-    return looks
-
-
-def _order_words(curve: Curve) -> str:
-    """Scores without a sign are no effects: they have one order."""
-    method = METHODS.get(curve.method)
-    ranked = curve.order == "absolute" and method is not None and not method.signed
-    return "highest score first" if ranked else ORDERS[curve.order][0]
-
-
-def _order_lines(curves: Sequence[Curve], looks: Looks) -> dict[str, Line2D]:
-    """Entries for the dashes, where colours stand for something else than orders."""
-    told = {look["label"] for look in looks.values()}
-    if len({curve.order for curve in curves}) == 1:
-        return {}
-    found = {_order_words(curve): looks[curve]["linestyle"] for curve in sorted(curves, key=_place)}
-    return _grey_lines((words, dashes) for words, dashes in found.items() if words not in told)
-
-
-def _place(curve: Curve) -> int:
-    """Of its order, among all."""
-    return list(ORDERS).index(curve.order)
-
-
-def _grey_lines(found: Iterable[tuple[str, Any]]) -> dict[str, Line2D]:
-    """Entries of a legend, from words and dashes."""
-    return {words: Line2D([], [], color="#555555", linestyle=dashes, linewidth=1.2) for words, dashes in found}
 
 
 def _draw_controls(ax: Axes, curve: Curve, controls: Mapping[Control, Curve], colour: str) -> None:

@@ -17,7 +17,7 @@ from ...sweeps.curve import Curve
 from ...sweeps.steering import Steering
 from ...tasks.questions import function_title
 from ...view.agreement import draw_matrix
-from ...view.style import CAPTION, different, figure_width, grouped, number_heads, styled, surround, within
+from ...view.style import CAPTION, different, figure_width, grouped, number_heads, room_for, styled, surround, within
 
 ACCURACY_COLOUR, SIMILARITY_COLOUR, LEGEND_COLOUR = "#1f5fbf", "#c8322d", "#444444"
 DASHES: dict[str, Any] = {"absolute": "-", "chance": (0, (4, 2)), "chance-matched": (0, (1, 1.6))}
@@ -49,7 +49,9 @@ def draw_masked(rows: Sequence[Sequence[Sequence[Curve]]], title: str = "", widt
     second, columns = shown_similarity(curves), max(map(len, rows))
     drawn = [(row, metric, colour) for row in rows for metric, colour in _shown(curves[0].metric, second)]
     inches = figure_width(max(columns * PANEL_WIDTH + 0.5, 6.4), width, columns)
-    figure = Figure(figsize=(inches, PANEL_HEIGHT * len(drawn) + 1.2), layout="constrained")
+    names = [[within(cell[0].title, inches / columns - 0.4) for cell in row] for row in rows]
+    height = PANEL_HEIGHT * len(drawn) + sum(map(room_for, names)) + 1.2
+    figure = Figure(figsize=(inches, height), layout="constrained")
     axes = figure.subplots(len(drawn), columns, squeeze=False, sharey=True)
     many = len({curve.model for curve in curves}) > 1
     for number, ((row, metric, colour), places) in enumerate(zip(drawn, axes, strict=True)):

@@ -1,0 +1,91 @@
+"""How lines of explained effect look: colours tell models, methods or tasks apart, dashes orders and controls."""
+
+from collections.abc import Iterable, Sequence
+from itertools import cycle
+from typing import Any
+
+from matplotlib.lines import Line2D
+
+from ...core.words import Control
+from ...rank import METHODS
+from ...sweeps import Curve
+from ...view.style import grouped
+
+Dashes = tuple[float, tuple[float, ...]]
+MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46")
+CHANCE_COLOUR = "#8a8a8a"
+ORDER_COLOURS = {"absolute": "#2f6db3", "signed": "#e8833a", "best": "#2a9d6f"}
+ORDERS: dict[str, tuple[str, Dashes]] = {
+    "absolute": ("largest effect first", (0, (8, 1.5, 2, 1.5))),
+    "signed": ("most helpful first", (0, (5, 1.5))),
+    "best": ("best mix of both", (0, (8, 1.5, 2, 1.5, 2, 1.5))),
+    "chance": ("random order", (0, (1, 1.5))),
+    "chance-matched": ("random order, same layers", (0, (3, 1, 1, 1))),
+}
+CONTROLS: dict[Control, tuple[str, Dashes]] = {
+    "nonsense": ("nonsense", (0, (1, 3))),
+    "shuffled": ("shuffled scores", (0, (2, 3))),
+}
+"""Words and dashes; the first order of a figure is a solid line."""
+DrawnPanel = tuple[str, Sequence[Curve]]
+"""Its title and its curves."""
+Looks = dict[Curve, dict[str, Any]]
+"""How the line of a curve is plotted."""
+
+
+def by_chance(curve: Curve) -> bool:
+    return curve.order.startswith("chance")
+
+
+def looks_of(panels: Sequence[DrawnPanel]) -> Looks:
+    """Colour tells apart what the lines of a panel differ in: models, methods, tasks; dashes tell orders apart. Where
+    they differ in nothing else, the orders get the colours."""
+    curves = [curve for _, own in panels for curve in own]
+    ranked = [curve for curve in curves if not by_chance(curve)] or curves
+    groups = [[curve for curve in own if curve in ranked] for _, own in panels]
+    parts = [part for part in ("title", "method") if any(len(grouped(own, part)) > 1 for own in groups)]
+    parts = ["model"] * (len(grouped(ranked, "model")) > 1) + parts
+    names = [" · ".join(getattr(curve, part) for part in parts) for curve in ranked]
+    colours = dict(zip(dict.fromkeys(names), cycle(MODEL_COLOURS), strict=False))
+    looks, named = Looks(), set[str]()
+    solid = ranked[0].order
+    for curve in curves:
+        words, dashes = _order_words(curve), ORDERS[curve.order][1]
+        own = [part for part in parts if part != "method" or not by_chance(curve)]
+        name = " · ".join(getattr(curve, part) for part in own)
+        if len(colours) == 1:
+            colour = CHANCE_COLOUR if by_chance(curve) else ORDER_COLOURS.get(curve.order, MODEL_COLOURS[0])
+            label = words
+        elif by_chance(curve) and name not in colours:  # one line by chance for several methods
+            colour, label = CHANCE_COLOUR, " · ".join(filter(None, [name, words]))
+        else:
+            colour, label = colours[name], "_" if name in named else name
+            named.add(name)
+        looks[curve] = {"label": label, "color": colour, "linestyle": "-" if curve.order == solid else dashes}
+    return looks
+
+
+def _order_words(curve: Curve) -> str:
+    """Scores without a sign are no effects: they have one order."""
+    method = METHODS.get(curve.method)
+    ranked = curve.order == "absolute" and method is not None and not method.signed
+    return "highest score first" if ranked else ORDERS[curve.order][0]
+
+
+def order_lines(curves: Sequence[Curve], looks: Looks) -> dict[str, Line2D]:
+    """Entries for the dashes, where colours stand for something else than orders."""
+    told = {look["label"] for look in looks.values()}
+    if len({curve.order for curve in curves}) == 1:
+        return {}
+    found = {_order_words(curve): looks[curve]["linestyle"] for curve in sorted(curves, key=_place)}
+    return grey_lines((words, dashes) for words, dashes in found.items() if words not in told)
+
+
+def _place(curve: Curve) -> int:
+    """Of its order, among all."""
+    return list(ORDERS).index(curve.order)
+
+
+def grey_lines(found: Iterable[tuple[str, Dashes]]) -> dict[str, Line2D]:
+    """Entries of a legend, from words and dashes."""
+    return {words: Line2D([], [], color="#555555", linestyle=dashes, linewidth=1.2) for words, dashes in found}
