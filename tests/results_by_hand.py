@@ -30,8 +30,8 @@ ORIGIN = {"model": {"name": "m", "class": "Made", "sha256": "0", "dtype": "float
 class ByHand:
     """Makes cells of studies; `shape` is layers and heads, `mark` what stands in every text."""
 
-    def __init__(self, shape=(LAYERS, HEADS), prompts=12, mark="", seed=0):
-        self.shape, self.count, self.mark = shape, prompts, mark
+    def __init__(self, shape=(LAYERS, HEADS), prompts=12, mark="", seed=0, repeats=1):
+        self.shape, self.count, self.mark, self.repeats = shape, prompts, mark, repeats
         self.rng = np.random.default_rng(seed)
 
     def named(self, text):
@@ -87,7 +87,12 @@ class ByHand:
         curves += [self.curve(model, task, "chance", ks, total)] if chance else []
         asked = panel.controls if panel else ()
         controls = {kind: self.curve(model, task, "absolute", ks, total) for kind in asked}
-        return KeptCell(panel, scores, curves, self.texts(), controls=controls)
+        again = [
+            self.curve(model, task, o, [0, 5 + number, *ks[5:]], total, scores.top(total, o), method=method)
+            for number in range(self.repeats - 1)
+            for o in orders
+        ]
+        return KeptCell(panel, scores, curves, self.texts(), again, controls=controls)
 
     def edges_kept(self, panel, model, task):
         scores = self.edge_scores(model, task)

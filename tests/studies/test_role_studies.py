@@ -3,8 +3,10 @@
 import csv
 
 import pytest
+import torch
 
 import headcount as hc
+from headcount.studies.report import read_report
 
 FEW = {"n": 12, "seeds": 2, "updates": 3, "batch": 3, "ks": [1, 4]}
 
@@ -36,6 +38,23 @@ def test_head_roles_says_what_it_found(folder, shared_cache, tmp_path):
     assert -1 <= cell["seed_agreement"]["facilitation"] <= 1
     assert set(cell["words"]) == {"facilitation", "irrelevance", "interference"}
     assert cell["whole_model"]["log_prob"] < 0
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_roles_note_what_the_model_says_without_the_first_heads_of_the_first_fit(folder, shared_cache, tmp_path):
+    result = run_roles(folder, tmp_path, tasks=["syntax"])
+    roles, model = result.cells[0].scores, hc.load(folder)
+    assert [bool(curve.said) for curve in result.curves] == [True, True, True, False], "not by chance"
+    task = hc.task("syntax", model, n=12)
+    curve = hc.sweep_roles(model, task, roles, orders=["facilitation"], ks=[4], base="ones")[0]
+    heads = [divmod(int(place), model.n_heads) for place in roles.order("facilitation", 0)[:4]]
+    with hc.cut(model, heads, "zero"), torch.no_grad():
+        rows = [model.hf(input_ids=torch.tensor([one.prompt])).logits[0, -1].softmax(-1) for one in task.test]
+    assert curve.said["said"][1].tolist() == [int(row.argmax()) for row in rows]
+    assert curve.said["said_chance"][1] == pytest.approx([float(row.max()) for row in rows], rel=1e-4)
+    shown = read_report(tmp_path).curves[0].said
+    assert shown.ks == [0, 1, 4]
+    assert set(shown.words) <= set(result.curves[0].words.values())
 
 
 def test_head_roles_is_found_again_and_its_toml_runs(folder, own_cache, tmp_path):

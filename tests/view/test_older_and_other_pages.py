@@ -20,6 +20,8 @@ from results_by_hand import MARKUP, ByHand, write_by_hand
 TASK = {"head-roles": ("syntax",), "masked-heads": ("retrieval",)}
 KINDS = ("heads-kept", "edges-kept", "attention-edges-kept", "head-roles", "masked-heads")
 
+BOUNDS = ("source books.txt", "source code")
+
 
 def sparse_twin(folder, older=False):
     """What `headcount sparsify` leaves, without the weights."""
@@ -32,7 +34,7 @@ def sparse_twin(folder, older=False):
     made = {"recipe": recipe.facts(), "text": ["a b.txt"], "versions": {"headcount": "0.5.0"}, "evaluation": facts}
     folder.mkdir(parents=True, exist_ok=True)
     SparseFacts("log-prob", 1.0, "tiny", "abc", made=made).save(folder)
-    names = ("dense_loss", "loss", "keys_a_query", "open_share", "mean_multiplier")
+    names = ("dense_loss", "loss", "keys_a_query", "open_share", "empty_rows", *(f"{one}_multiplier" for one in BOUNDS))
     rows = [{"step": float(step), **dict.fromkeys(names, 1 + 1 / step)} for step in range(1, 901)]
     (folder / "training.csv").write_text(csv_text(rows))
     return folder
@@ -101,6 +103,9 @@ def test_a_sparse_twin_has_a_report_of_its_training(tmp_path, opened, accessible
     first = read_report(tmp_path).training
     said = page.locator("section:has(#training-dense_loss) .readout").inner_text()
     assert said == f"dense loss · step {first.steps[0]}: {first.log['dense_loss'][0]:.4g}"
+    bounds = page.locator("section:has(h2:text('Multipliers'))")
+    assert [text.strip() for text in bounds.locator(".key").all_inner_texts()] == list(BOUNDS), "one for each source"
+    assert bounds.locator("path[data-series]").count() == 2
     assert "headcount sparsify tiny --text 'a b.txt' --steps 900 --batch 2" in page.locator("pre").first.inner_text()
     accessible(page)
 

@@ -111,6 +111,30 @@ def test_lines_metrics_and_axes_are_switched_and_a_stretch_is_zoomed_into(report
     assert page.get_by_role("button", name="Whole range").count() == 0
 
 
+def test_the_line_of_repeats_pools_them_and_prompts_are_those_of_the_first(report, opened):
+    path, cells = report("heads-kept", hand=ByHand(repeats=3))
+    cell = cells[0][0]
+    first, pooled = cell.curves[0], cell.repeats(cell.curves[0]).pooled
+    assert first.ks != pooled.ks
+    page = opened(path)
+    table = csv.DictReader(io.StringIO(saved(page, "section:has(#curves-0) .saves button:text('CSV')")))
+    own = [row for row in table if row["order"] == "absolute"]
+    assert [int(row["k"]) for row in own] == list(pooled.ks)
+    for side, wanted in zip(("value", "low", "high"), pooled.band(), strict=True):
+        np.testing.assert_allclose([float(row[side]) for row in own], wanted, rtol=1e-5, atol=1e-6)
+    k = 5
+    assert k in pooled.ks
+    assert k not in first.ks
+    page.locator("#k").fill(str(k))
+    assert f"explained effect {pooled.band().value[pooled.ks.index(k)]:.3g}" in page.locator("#k-words").inner_text()
+    values = first.values["logit_diff"][0]
+    place = int(np.abs(np.array(first.ks) - k).argmin())
+    shown = [float(text.replace("−", "-")) for text in page.locator("#prompts td.effect").all_inner_texts()]
+    np.testing.assert_allclose(shown, (values[place] - values[0]) / (values[-1] - values[0]).mean(), atol=0.01)
+    assert "the first of 3 repeats" in page.locator("section:has(#prompts)").inner_text()
+    assert "pool all repeats" in page.locator("section.top").text_content()
+
+
 def test_methods_are_lines_of_one_chart_and_controls_come_on_request(report, opened):
     asked = {"method": ["attribution", "direct"], "controls": ["nonsense", "shuffled"]}
     path, cells = report("heads-kept", models=("m", "n"), **asked)

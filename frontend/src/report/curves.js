@@ -23,7 +23,7 @@ function rangeOf(series, metric) {
 function pointWords({ curve, name }, place, metric) {
   const band = curve.bands[metric], names = comesIn(curve, place);
   const more = curve.units === "heads" || curve.ks[place] <= curve.ranking.length ? names.length - NAMED : 0;
-  const units = names.length ? `; comes in: ${names.slice(0, NAMED).join(", ")}${more > 0 ? ` and ${more} more` : ""}` : "";
+  const units = names.length ? `; comes in${curve.repeats > 1 ? " (first repeat)" : ""}: ${names.slice(0, NAMED).join(", ")}${more > 0 ? ` and ${more} more` : ""}` : "";
   const ends = band.low[place] === null ? "" : ` (${number(band.low[place])} to ${number(band.high[place])})`;
   return `${name} · k = ${count(curve.ks[place])}: ${metricWords(metric)} ${number(band.value[place])}${ends}${units}`;
 }

@@ -5,7 +5,7 @@ import { count, inWords, number } from "../parts/format.js";
 import { Saves } from "../parts/picks.js";
 import { Scroll } from "../parts/scroll.js";
 import { saveCsv, saveSvg } from "../parts/save.js";
-import { byChance, colourOf, effects, lineWords, metricWords, nearestPlace, orderWords, ORDERS } from "./state.js";
+import { byChance, colourOf, effects, lineWords, metricWords, nearestPlace, orderWords, ORDERS, promptKs } from "./state.js";
 
 const AT_ONCE = 100;
 const said = (says) => (says.length ? `${says[0][0]} (${number(100 * says[0][1], 3)} %)` : "–");
@@ -46,7 +46,7 @@ function OwnCurve({ data, curve, prompt, k }) {
   const beside = data.curves.filter((other) => other.panel === curve.panel && other.model === curve.model && other.by_prompt && !byChance(other.order));
   const series = beside.map((other) => ({
     id: `p${other.id}`, name: lineWords(other, beside), colour: colourOf(data, other), dash: ORDERS[other.order]?.[1],
-    xs: other.ks, ys: other.by_prompt.map((row) => row[prompt]), curve: other,
+    xs: promptKs(other), ys: other.by_prompt.map((row) => row[prompt]), curve: other,
   }));
   const values = series.flatMap((one) => one.ys).filter((value) => value !== null);
   const room = 0.08 * Math.max(Math.max(...values) - Math.min(...values), 1e-6);
@@ -66,7 +66,7 @@ export function Prompts({ data, curve, k, prompt, setPrompt }) {
   const [only, setOnly] = useState("all");
   const [most, setMost] = useState(AT_ONCE);
   const asked = curve && curve.asked !== null ? data.prompts[curve.asked] : null;
-  const place = curve ? nearestPlace(curve.ks, k) : 0;
+  const ks = curve ? promptKs(curve) : [0], place = nearestPlace(ks, k);
   const heard = curve?.said ? nearestPlace(curve.said.ks, k) : 0;
   const rows = useMemo(() => {
     if (!asked) return [];
@@ -83,14 +83,14 @@ export function Prompts({ data, curve, k, prompt, setPrompt }) {
   kept.sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (sort.down ? -1 : 1));
   const pairs = rows.some((row) => row.counterfactual !== null), wrongs = rows.some((row) => row.wrong !== null);
   const columns = Object.keys(COLUMNS).filter((name) => (pairs || name !== "counterfactual") && (wrongs || name !== "wrong") && (rows[0]?.effect !== null || name !== "effect") && (curve.said || name !== "now"));
-  const heardAt = curve.said && `Says at k = ${count(curve.said.ks[heard])}`;
+  const heardAt = curve.said && `Says at k = ${count(curve.said.ks[heard])}${curve.draws > 1 ? ", first fit" : ""}`;
   const what = curve.kind === "explained" ? "share of the mean effect" : metricWords(curve.metric);
   return html`<section class="card" aria-labelledby="prompts-title">
     <div class="row"><h2 id="prompts-title" class="grow">Prompts <span class="soft">of ${asked.task}, as ${asked.model} reads them</span></h2>
-      <${Saves} csv=${() => saveCsv(kept.map((row) => ({ number: row.number, prompt: row.text, counterfactual: row.counterfactual, answer: row.answer, wrong: row.wrong, says: row.says[0]?.[0], probability: row.says[0]?.[1], k: curve.ks[place], effect: row.effect, ...(curve.said ? { said_k: curve.said.ks[heard], said: row.now[0][0], said_probability: row.now[0][1] } : {}) })), `${data.kind}-prompts`)} /></div>
+      <${Saves} csv=${() => saveCsv(kept.map((row) => ({ number: row.number, prompt: row.text, counterfactual: row.counterfactual, answer: row.answer, wrong: row.wrong, says: row.says[0]?.[0], probability: row.says[0]?.[1], k: ks[place], effect: row.effect, ...(curve.said ? { said_k: curve.said.ks[heard], said: row.now[0][0], said_probability: row.now[0][1] } : {}) })), `${data.kind}-prompts`)} /></div>
     <div class="row controls"><label class="small">Search${" "}<input id="prompt-filter" type="search" value=${filter} onInput=${(event) => setFilter(event.target.value)} /></label>
       <label class="small">Show${" "}<select id="prompt-only" value=${only} onChange=${(event) => setOnly(event.target.value)}>${Object.entries(ONLY).filter(([name]) => curve.said || !name.endsWith("now")).map(([name, [label]]) => html`<option key=${name} value=${name}>${label}</option>`)}</select></label>
-      <span class="small soft">${kept.length} of ${rows.length}. Effect: ${what} with k = ${curve.ks[place]}, ${orderWords(curve.order)}.</span></div>
+      <span class="small soft">${kept.length} of ${rows.length}. Effect: ${what} with k = ${count(ks[place])}, ${orderWords(curve.order)}${curve.repeats > 1 ? `; the first of ${curve.repeats} repeats` : ""}.</span></div>
     <${Scroll} class="tall" label="Table of prompts"><table class="plain" id="prompts">
       <thead><tr>${columns.map((column) => html`<${Heading} key=${column} column=${column} sort=${sort} onSort=${setSort} words=${column === "now" ? heardAt : undefined} />`)}</tr></thead>
       <tbody>${kept.slice(0, most).map((row) => html`<tr key=${row.number} class=${prompt === row.number - 1 ? "chosen" : ""} onClick=${() => setPrompt(row.number - 1)}>

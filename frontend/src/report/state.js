@@ -96,11 +96,14 @@ export function comesIn(curve, place) {
   return curve.ranking.slice(from, curve.ks[place]);
 }
 
-/** The share of the mean effect that one prompt shows at a place, [prompt]; its mean is explained effect. */
+/** The k at which single prompts were measured: of repeats, whose line pools them all, those of the first. */
+export const promptKs = (curve) => (curve.prompt_ks?.length ? curve.prompt_ks : curve.ks);
+
+/** The share of the mean effect that one prompt shows at a place of its k, [prompt]; its mean is explained effect. */
 export function effects(curve, place) {
   if (!curve.by_prompt) return null;
   if (curve.kind !== "explained") return curve.by_prompt[place];
-  const last = curve.ks.length - 1;
+  const last = promptKs(curve).length - 1;
   const [none, all] = curve.mode === "keep" ? [0, last] : [last, 0];
   const mean = (row) => row.reduce((sum, value) => sum + value, 0) / row.length;
   const gap = mean(curve.by_prompt[all]) - mean(curve.by_prompt[none]);

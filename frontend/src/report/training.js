@@ -8,28 +8,31 @@ import { Saves } from "../parts/picks.js";
 import { Scroll } from "../parts/scroll.js";
 import { saveCsv, saveSvg } from "../parts/save.js";
 
+/** What is drawn together: a title, a unit, the columns of the log, and what the end of their names says again. */
 const GROUPS = [
-  ["Loss", "nats a token", ["dense_loss", "loss"]],
-  ["Keys a query", "keys", ["keys_a_query"]],
+  ["Loss", "nats per token", ["dense_loss", "loss"]],
+  ["Keys per query", "keys", ["keys_a_query"]],
   ["Open edges", "share of the causal edges", ["open_share"]],
-  ["Multipliers", "multiplier", ["mean_multiplier", "tail_multiplier"]],
+  ["Queries without an open key", "share of the queries", ["empty_rows"]],
+  ["What each bound limits", "nats per token lost", [], "_lost"],
+  ["Multipliers of the bounds", "multiplier", [], "_multiplier"],
 ];
-const plain = (name) => name.replaceAll("_", " ");
+const plain = (name, end) => (end ? name.slice(0, -end.length) : name).replaceAll("_", " ");
 
-function TrainingChart({ training, title, unit, columns }) {
+function TrainingChart({ training, title, unit, columns, end }) {
   const [log, setLog] = useState(false);
-  const names = columns.filter((name) => training.log[name]);
+  const names = Object.keys(training.log).filter((name) => columns.includes(name) || (end && name.endsWith(end)));
   if (!names.length) return null;
   const values = names.flatMap((name) => training.log[name]).filter((value) => value !== null && (!log || value > 0));
   const room = 0.06 * Math.max(Math.max(...values) - Math.min(...values), 1e-9);
   const shown = (value) => (log && value !== null ? Math.log10(value) : value);
   const ends = log ? [Math.log10(Math.min(...values)), Math.log10(Math.max(...values))] : [Math.min(...values) - room, Math.max(...values) + room];
-  const series = names.map((name, at) => ({ id: name, name: plain(name), colour: MODEL_COLOURS[at], dash: at ? "7 3" : "", xs: training.steps, ys: training.log[name].map(shown) }));
-  const id = `training-${names[0]}`;
+  const series = names.map((name, at) => ({ id: name, name: plain(name, end), colour: MODEL_COLOURS[at % MODEL_COLOURS.length], dash: at % 2 ? "7 3" : "", xs: training.steps, ys: training.log[name].map(shown) }));
+  const id = `training-${names[0].replace(/[^\w-]+/g, "-")}`;
   return html`<section class="card" aria-labelledby=${`${id}-title`}><div class="row"><h2 id=${`${id}-title`} class="grow">${title}</h2>
       <button type="button" class="small" aria-pressed=${String(log)} onClick=${() => setLog(!log)}>logarithmic</button>
       <${Saves} svg=${() => saveSvg(document.getElementById(id), id)} csv=${() => saveCsv(training.steps.map((step, at) => ({ step, ...Object.fromEntries(names.map((name) => [name, training.log[name][at]])) })), id)} /></div>
-    <p class="small legend">${series.map((one, at) => html`<span class="key" key=${one.id}><i class=${`c${at}`}></i> ${one.name}</span>`)}</p>
+    <p class="small legend">${series.map((one, at) => html`<span class="key" key=${one.id}><i class=${`c${at % MODEL_COLOURS.length}`}></i> ${one.name}</span>`)}</p>
     <${Chart} id=${id} height=${260} series=${series} xDomain=${[training.steps[0], Math.max(training.steps.at(-1), training.steps[0] + 1)]} yDomain=${ends[0] === ends[1] ? [ends[0] - 1, ends[1] + 1] : ends} xLabel="step" yLabel=${log ? `log₁₀ ${unit}` : unit}
       label=${title} hint="Point at a line, or use the arrow keys." say=${(one, place) => `${series[one].name} · step ${series[one].xs[place]}: ${number(training.log[names[one]][place], 4)}`} /></section>`;
 }
@@ -57,7 +60,7 @@ export function Training({ training }) {
     <section class="card" aria-labelledby="sources-title"><div class="row"><h2 id="sources-title" class="grow">What it costs, by source of text</h2><${Saves} csv=${() => saveCsv(training.sources, "sources")} /></div>
       <${Scroll}><table class="plain" id="sources"><thead><tr><th scope="col">Source</th><th scope="col" class="number">Dense loss</th><th scope="col" class="number">Loss</th><th scope="col" class="number">Cost</th><th scope="col" class="number">Sequences</th></tr></thead>
       <tbody>${training.sources.map((one) => html`<tr key=${one.name}><th scope="row">${one.name}</th><td class="number">${number(one.dense_loss, 5)}</td><td class="number">${number(one.loss, 5)}</td><td class="number">${cost(one)}</td><td class="number">${one.sequences}</td></tr>`)}</tbody></table><//></section>
-    ${training.steps.length > 0 && GROUPS.map(([title, unit, columns]) => html`<${TrainingChart} key=${title} training=${training} title=${title} unit=${unit} columns=${columns} />`)}
+    ${training.steps.length > 0 && GROUPS.map(([title, unit, columns, end]) => html`<${TrainingChart} key=${title} training=${training} title=${title} unit=${unit} columns=${columns} end=${end} />`)}
     ${training.open_share && html`<${OpenMap} open=${training.open_share} />`}
     <section class="card" aria-labelledby="recipe-title"><h2 id="recipe-title">Recipe</h2><${Scroll}><table class="plain"><tbody>${Object.entries(training.recipe).map(([name, value]) => html`<tr key=${name}><th scope="row">${name}</th><td>${value}</td></tr>`)}</tbody></table><//></section>
   </div>`;

@@ -8,6 +8,7 @@ seed has its own gates and orders; a curve has a draw for each.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, cast, get_args
 
 import numpy as np
@@ -20,13 +21,14 @@ from ..core.provenance import Facts, provenance
 from ..core.words import ROLES, GateBase, Role
 from ..edit import Filler, head_name
 from ..meters import Advance, HeadMeter, Readings
+from ..meters.metrics import SAID
 from ..models import Model
 from ..models.changes import leaves_no_trace
 from ..rank.roles import HeadRoles
 from ..tasks.examples import Task
 from .curve import Curve
 from .orders import Order, Point
-from .sweep import trace
+from .sweep import trace, with_words
 
 ROLE_ORDERS: tuple[str, ...] = (*ROLES, "chance")
 LARGEST_K, LARGEST_SHARE, FEWEST_K = 50, 5, 4
@@ -68,7 +70,9 @@ class RoleOrder(Order[Tensor]):
         folded: Readings = {}
         for name, value in found.items():
             closed, opened = value.reshape(2, self.draws, len(ks), -1)
-            folded[name], folded[f"{name}_change"] = closed, closed - opened
+            folded[name] = closed
+            if name not in SAID:
+                folded[f"{name}_change"] = closed - opened
         return folded
 
 
@@ -96,7 +100,8 @@ def sweep_roles(
     - `draws`: random orders for each seed of the roles.
 
     Metrics of a curve: those of the task with the first k heads ablated, and their change Δ, named `log_prob_change`
-    (summed over the target), `log_prob_per_token_change`, and so on.
+    (summed over the target), `log_prob_per_token_change`, and so on. What the model says with heads of a role ablated
+    (`Curve.said`) is that of the first fit.
     """
     require_known(base, get_args(GateBase), "base")
     for order in orders:
@@ -116,15 +121,18 @@ def sweep_roles(
     curves = []
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · roles")
-        meter = HeadMeter(model, examples, filler, advance=advance or bar.advance)
+        says = model.tokenizer is not None and any(order in ROLES for order in orders)
+        meter = HeadMeter(model, examples, filler, says=says, advance=advance or bar.advance)
         everything = torch.ones(1, model.n_layers, model.n_heads, dtype=torch.bool)
-        facts["whole"] = {name: float(value.mean()) for name, value in meter.measure(everything).items()}
+        whole = meter.measure(everything)
+        facts["whole"] = {name: float(value.mean()) for name, value in whole.items() if name not in SAID}
         for order in orders:
             masks = RoleOrder(roles, order, base, draws, seed)
             alone = roles.seeds == 1 and order != "chance"
             first = masks.ranked[0][1].tolist() if alone else []
             ranking = tuple(head_name(divmod(place, model.n_heads)) for place in first)
-            curves.append(trace(facts | {"order": order, "ranking": ranking}, masks, meter, grid))
+            curve = trace(facts | {"order": order, "ranking": ranking}, masks, meter, grid)
+            curves.append(with_words(model, curve) if order in ROLES else replace(curve, said={}))
     return curves
 
 

@@ -57,6 +57,12 @@ def trace(
     return replace(curve, said=said, values={name: curve.values[name] for name in curve.values if name not in said})
 
 
+def with_words(model: Model, curve: Curve) -> Curve:
+    """With the texts of the tokens that are said."""
+    tokens = sorted({int(token) for token in np.unique(curve.said.get(SAID[0], np.empty(0)))})
+    return replace(curve, words={str(token): model.decode([token]) for token in tokens})
+
+
 @leaves_no_trace
 def sweep(
     model: Model,
@@ -152,9 +158,7 @@ def sweep(
         meter: Meter[Any] = swept.meter(task, asked, advance or bar.advance)
         rounds = 1 if asked.by_chance else 2**31
         curve = trace(facts, masks, meter, grid, refine, rounds, part, parts)
-        tokens = sorted({int(token) for token in np.unique(curve.said.get(SAID[0], np.empty(0)))})
-        words = {str(token): model.decode([token]) for token in tokens}
-        return replace(curve, own=swept.own(asked, cast(Any, meter)), words=words)
+        return with_words(model, replace(curve, own=swept.own(asked, cast(Any, meter))))
 
 
 def sweep_attention_edges(

@@ -94,7 +94,8 @@ def _caveats(entries: list[Facts]) -> list[str]:
         told += [f"{f.capitalize()} fill asks {Fill.parse(f).asks}." for f in dict.fromkeys(e["fill"] for e in entries)]
     if (repeats := max(e["repeats"] for e in entries)) > 1:
         told.append(
-            f"Everything was done {repeats} times with other seeds: numbers are medians, lines those of the first."
+            f"Everything was done {repeats} times with other prompts and seeds: lines, units needed and intervals"
+            " pool all repeats; names and ranks of units, maps, circuits and the prompts below are those of the first."
         )
     return told
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ...core.saving import Row
 from ...core.words import Control
 from ...sweeps import Curve, Repeats, control
@@ -20,8 +22,11 @@ ROW_DIGITS = 6
 def curve_data(
     curve: Curve, rows: Sequence[Row], panel: int = 0, repeats: Repeats | None = None, asked: int | None = None
 ) -> CurveData:
-    """`rows`: those of the curve, which take a moment to compute. `asked`: where the texts of its prompts stand."""
+    """`rows`: those of the curve, which take a moment to compute. `asked`: where the texts of its prompts stand. The
+    line is that of all repeats together; units and prompts are those of the curve, as every repeat has its own."""
     explained = curve.kind == "explained"
+    all_of_it = repeats or Repeats((curve,))
+    pooled, several = all_of_it.pooled, len(all_of_it.curves) > 1
     named = len(curve.ranking) if curve.units == "heads" else NAMED_EDGES
     chance = curve.order.startswith("chance")
     return CurveData(
@@ -36,18 +41,19 @@ def curve_data(
         kind=curve.kind,
         metric=curve.metric,
         shown=EXPLAINED if explained else curve.metric,
-        total=curve.total,
-        ks=list(curve.ks),
-        prompts=curve.pairs,
+        total=pooled.total,
+        ks=list(pooled.ks),
+        prompts=pooled.pairs,
         draws=curve.draws,
-        repeats=len(repeats.curves) if repeats else 1,
-        bands=bands_of(rows)[1],
-        needed=_needed(repeats or Repeats((curve,))) if explained else None,
-        warning=curve.warning() if explained else None,
+        repeats=len(all_of_it.curves),
+        bands=bands_of(pooled.rows() if several else rows)[1],
+        needed=_needed(all_of_it) if explained else None,
+        warning=pooled.warning() if explained else None,
         ranking=list(curve.ranking[:named]),
         by_prompt=None if chance or curve.kind == "answers" else _by_prompt(curve),
+        prompt_ks=list(curve.ks) if several else [],
         asked=asked,
-        said=_said(curve) if curve.said else None,
+        said=_said(curve, pooled.first_k(0.9) if explained else None) if curve.said else None,
         attention=_attention(curve) if curve.own else None,
         whole={name: short(value) for name, value in curve.whole.items()},
     )
@@ -81,12 +87,12 @@ def _by_prompt(curve: Curve) -> list[list[Number]]:
     return [shorts(row, 4) for row in curve.values[curve.metric].mean(0).tolist()]
 
 
-def _said(curve: Curve) -> SaidData:
-    """At some of the k, among them the ends and the units needed."""
+def _said(curve: Curve, needed: int | None) -> SaidData:
+    """At some of the k, among them the ends and what is nearest to the units needed."""
     last = len(curve.ks) - 1
     places = {round(step * last / (SAID_POINTS - 1)) for step in range(SAID_POINTS)}
-    needed = curve.first_k(0.9) if curve.kind == "explained" else None
-    chosen = sorted(places | ({curve.ks.index(needed)} if needed is not None else set()))
+    nearest = [] if needed is None else [int(np.abs(np.array(curve.ks) - needed).argmin())]
+    chosen = sorted(places.union(nearest))
     ids = curve.said["said"][chosen].astype(int)
     named = {token: place for place, token in enumerate(dict.fromkeys(ids.ravel().tolist()))}
     return SaidData(

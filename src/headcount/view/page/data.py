@@ -86,9 +86,10 @@ class CurveData:
     total: int
     ks: list[int]
     prompts: int
-    """How many test prompts there are."""
+    """How many test prompts there are, of all repeats."""
     draws: int
     repeats: int
+    """Bands, units needed and the warning pool them; ranking, prompts and what is said are those of the first."""
     bands: dict[str, Band]
     needed: NeededData | None = None
     """None where explained effect has no meaning, and in reports of older results."""
@@ -97,6 +98,8 @@ class CurveData:
     """Names of the units in their order, of edges the first ones; empty for chance."""
     by_prompt: list[list[Number]] | None = None
     """The metric of every prompt, [k][prompt], of a chance order the mean of its draws; None where it was not kept."""
+    prompt_ks: list[int] = field(default_factory=list)
+    """The k of `by_prompt`, where they are not those of the curve: repeats are measured at k of their own."""
     asked: int | None = None
     """Place in `prompts` of the texts of these prompts."""
     said: SaidData | None = None
