@@ -157,8 +157,8 @@ def test_methods_are_lines_of_one_chart_and_controls_come_on_request(report, ope
     assert "score by direct" in page.locator("#map").get_attribute("aria-label")
     rows = [row.locator("td").all_inner_texts() for row in page.locator(".facts tbody tr").all()]
     first = cell.scores.order("absolute")[0]
-    assert [row[0] for row in rows] == ["attribution", "direct"]
-    assert [float(row[2].replace("−", "-")) for row in rows] == pytest.approx(
+    assert [row[3] for row in rows] == ["attribution", "direct"]
+    assert [float(row[0].replace("−", "-")) for row in rows] == pytest.approx(
         [own[0].scores.values[first] for own in cells], rel=1e-3
     )
 
@@ -209,9 +209,9 @@ def test_a_head_is_found_by_keyboard_and_says_its_scores_rank_and_error(report, 
         error = scores.by_pair.std(0, ddof=1)[2, 1] / np.sqrt(len(scores.by_pair))
         rank = scores.order("absolute").index((2, 1)) + 1
         said = [text.replace("−", "-") for text in row.locator("td").all_inner_texts()]
-        assert float(said[2]) == pytest.approx(scores.values[2, 1], rel=1e-3)
-        assert float(said[3]) == pytest.approx(error, rel=1e-2)
-        assert said[4] == f"{rank} of {LAYERS * HEADS}"
+        assert float(said[0]) == pytest.approx(scores.values[2, 1], rel=1e-3)
+        assert float(said[1]) == pytest.approx(error, rel=1e-2)
+        assert said[2] == f"{rank} of {LAYERS * HEADS}"
     label = page.locator("#map [data-head='2.1']").get_attribute("aria-label")
     assert label.startswith("a2.h1: score")
 

@@ -67,10 +67,10 @@ function HeadFacts({ data, model, head }) {
   const roles = data.roles.filter((one) => one.model === model);
   return html`<div class="facts" aria-live="polite"><h3>${name} <span class="soft">of ${model}: layer ${layer}, head ${place}</span></h3>
     <${Scroll}><table class="plain"><caption class="visually-hidden">Scores of ${name}</caption>
-      <thead><tr><th scope="col">Task</th><th scope="col">Method</th><th scope="col">Fill</th><th scope="col" class="number">Score</th><th scope="col" class="number"><abbr title="standard error">Error</abbr></th><th scope="col" class="number">Rank</th></tr></thead>
-      <tbody>${maps.map((map, at) => html`<tr key=${at}><th scope="row">${data.panels[map.panel]?.title ?? map.task}</th><td>${map.method}</td><td>${map.fill || "–"}</td>
+      <thead><tr><th scope="col">Task</th><th scope="col" class="number">Score</th><th scope="col" class="number"><abbr title="standard error">Error</abbr></th><th scope="col" class="number">Rank</th><th scope="col">Method</th><th scope="col">Fill</th></tr></thead>
+      <tbody>${maps.map((map, at) => html`<tr key=${at}><th scope="row">${data.panels[map.panel]?.title ?? map.task}</th>
         <td class="number">${number(map.values[layer][place], 4)}</td><td class="number">${number(map.errors[layer][place])}</td>
-        <td class="number">${ranksOf(map.values)[layer][place]} of ${count(map.values.length * map.values[0].length)}</td></tr>`)}</tbody></table><//>
+        <td class="number">${ranksOf(map.values)[layer][place]} of ${count(map.values.length * map.values[0].length)}</td><td>${map.method}</td><td>${map.fill || "–"}</td></tr>`)}</tbody></table><//>
     ${roles.map((one, at) => html`<p key=${at} class="small">${data.panels[one.panel]?.title ?? one.task}: ${Object.keys(VERBS).map((role) => `${VERBS[role]} ${number(one.scores[role][layer][place], 2)} (${Math.round(100 * one.votes[role][layer][place])} % of the fits)`).join(", ")}</p>`)}
     ${orders.map((curve, at) => html`<p key=${at} class="small soft">${data.panels[curve.panel]?.title ?? curve.task}, ${several ? `${curve.method}, ` : ""}${orderWords(curve.order)}: comes in as number ${curve.ranking.indexOf(name) + 1}</p>`)}
   </div>`;

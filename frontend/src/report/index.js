@@ -9,14 +9,13 @@ import { Scroll } from "../parts/scroll.js";
 import { saveCsv, saveSvg } from "../parts/save.js";
 import { ThemeSwitch } from "../parts/theme.js";
 import { Thumb } from "../parts/thumb.js";
-import { EXPLAINED, byChance, lineWords, metricWords, neededAt, ORDERS } from "./state.js";
+import { EXPLAINED, byChance, colourOf, dashOf, lineWords, metricWords, neededAt } from "./state.js";
 
 const line = (curve, id, colour, dash) => ({ id, colour, dash, xs: curve.ks, ys: curve.bands[curve.shown]?.value ?? curve.ks.map(() => null), lows: curve.bands[curve.shown]?.low, highs: curve.bands[curve.shown]?.high, faint: byChance(curve.order), curve });
 
 function ResultCard({ result, place, chosen, onChoose }) {
   const curves = result.curves.filter((curve) => curve.panel === 0);
-  const models = [...new Set(curves.map((curve) => curve.model))];
-  const series = curves.map((curve, at) => line(curve, at, curve.kind === "explained" && !byChance(curve.order) ? MODEL_COLOURS[models.indexOf(curve.model) % 6] : byChance(curve.order) ? "var(--chance)" : MODEL_COLOURS[at % 6], ORDERS[curve.order]?.[1]));
+  const series = curves.map((curve, at) => line(curve, at, colourOf(result, curve), dashOf(result, curve)));
   return html`<li class="card result" data-result=${result.path}>
     ${series.length > 0 && html`<${Thumb} series=${series} log=${curves[0].units !== "heads"} yDomain=${curves[0].kind === "explained" ? [-0.2, 1.3] : null} />`}
     <h2>${result.page ? html`<a href=${linkTo(result.page)}>${result.title}</a>` : result.title}</h2>
@@ -47,7 +46,7 @@ function Beside({ data, chosen }) {
   return html`<section class="card" id="beside" aria-labelledby="beside-title"><div class="row"><h2 id="beside-title" class="grow">Side by side</h2>
       <${Saves} svg=${() => saveSvg(document.getElementById("both"), "beside")} csv=${() => saveCsv(series.flatMap((one) => one.xs.map((k, place) => ({ line: one.name, k, value: one.ys[place], low: one.lows[place], high: one.highs[place] }))), "beside")} /></div>
     <div class="row controls"><label class="small">Panel${" "}<select value=${here} onChange=${(event) => setTask(event.target.value)}>${tasks.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select></label>
-      <label class="small"><input type="checkbox" checked=${chance} onChange=${() => setChance(!chance)} /> by chance too</label></div>
+      <label class="small"><input type="checkbox" checked=${chance} onChange=${() => setChance(!chance)} /> random orders too</label></div>
     ${kinds.length > 1 && html`<p class="warning">These results measure different things; shown are those of ${metricWords(first.shown)} over ${inWords(first.units)}.</p>`}
     <${Chart} id="both" height=${360} series=${series} log=${log} xDomain=${[log ? 1 : 0, Math.max(...series.map((one) => one.xs.at(-1)))]} yDomain=${explained ? [-0.3, 1.55] : [Math.min(...values), Math.max(...values) + 1e-9]}
       xLabel=${`Number of ${inWords(first.units)}`} yLabel=${metricWords(first.shown)} label="Curves of both results" hint="Solid: the first result. Dashed: the second."

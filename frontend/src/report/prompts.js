@@ -5,7 +5,7 @@ import { count, inWords, number } from "../parts/format.js";
 import { Saves } from "../parts/picks.js";
 import { Scroll } from "../parts/scroll.js";
 import { saveCsv, saveSvg } from "../parts/save.js";
-import { byChance, colourOf, effects, lineWords, metricWords, nearestPlace, orderWords, ORDERS, promptKs } from "./state.js";
+import { byChance, colourOf, dashOf, effects, lineWords, metricWords, nearestPlace, orderWords, promptKs } from "./state.js";
 
 const AT_ONCE = 100;
 const said = (says) => (says.length ? `${says[0][0]} (${number(100 * says[0][1], 3)} %)` : "–");
@@ -45,7 +45,7 @@ function Heading({ column, sort, onSort, words = COLUMNS[column][0] }) {
 function OwnCurve({ data, curve, prompt, k }) {
   const beside = data.curves.filter((other) => other.panel === curve.panel && other.model === curve.model && other.by_prompt && !byChance(other.order));
   const series = beside.map((other) => ({
-    id: `p${other.id}`, name: lineWords(other, beside), colour: colourOf(data, other), dash: ORDERS[other.order]?.[1],
+    id: `p${other.id}`, name: lineWords(other, beside), colour: colourOf(data, other), dash: dashOf(data, other),
     xs: promptKs(other), ys: other.by_prompt.map((row) => row[prompt]), curve: other,
   }));
   const values = series.flatMap((one) => one.ys).filter((value) => value !== null);

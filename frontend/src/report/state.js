@@ -6,8 +6,8 @@ export const ORDERS = {
   absolute: ["largest effect first", ""],
   signed: ["most helpful first", "7 3"],
   best: ["best mix of both", "10 3 3 3"],
-  chance: ["by chance", "2 3"],
-  "chance-matched": ["by chance, same layers", "5 2 2 2"],
+  chance: ["random", "2 3"],
+  "chance-matched": ["random, same layers", "5 2 2 2"],
   facilitation: ["facilitation", ""],
   irrelevance: ["irrelevance", "7 3"],
   interference: ["interference", "3 2"],
@@ -17,7 +17,6 @@ export const byChance = (order) => order.startsWith("chance");
 export const orderWords = (order) => ORDERS[order]?.[0] ?? order;
 export const different = (values) => [...new Set(values)];
 export const metricWords = (metric) => metric.replaceAll("_", " ");
-
 
 /** All lines of a report: its curves, and its controls as curves of explained effect. Each gets an `id`. */
 export function linesOf(data) {
@@ -38,11 +37,15 @@ export function lineWords(curve, beside) {
   return [curve.model, ...method, orderWords(curve.order), ...control].join(" · ");
 }
 
-/** The colour of a line: by model and method, or with one of each by order; roles have colours of their own. */
+/** The colour of a line: by model and method, or with one of each by order; roles have colours of their own, which turn
+    towards the ink from model to model. */
 export function colourOf(data, curve) {
-  if (ROLE_COLOURS[curve.order] && curve.kind === "change") return ROLE_COLOURS[curve.order];
   const beside = data.curves.filter((other) => other.panel === curve.panel);
   const models = different(beside.map((other) => other.model)), methods = methodsIn(beside);
+  if (ROLE_COLOURS[curve.order] && curve.kind === "change") {
+    const own = Math.round(100 * (1 - models.indexOf(curve.model) / (models.length + 0.5)));
+    return own === 100 ? ROLE_COLOURS[curve.order] : `color-mix(in oklab, ${ROLE_COLOURS[curve.order]} ${own}%, var(--ink))`;
+  }
   const place = models.indexOf(curve.model) * Math.max(methods.length, 1) + Math.max(methods.indexOf(curve.method), 0);
   if (byChance(curve.order) && (models.length < 2 || curve.kind !== "explained")) return "var(--chance)";
   if (models.length * methods.length > 1 && curve.kind === "explained") return MODEL_COLOURS[place % MODEL_COLOURS.length];
@@ -50,12 +53,19 @@ export function colourOf(data, curve) {
   return MODEL_COLOURS[(models.indexOf(curve.model) + orders.indexOf(curve.order)) % MODEL_COLOURS.length];
 }
 
+/** Orders are told apart by their dashes; where there is one alone, and at random, its line is whole. */
+export function dashOf(data, curve) {
+  if (curve.control) return CONTROLS[curve.control][1];
+  const orders = different(data.curves.filter((other) => other.panel === curve.panel && !byChance(other.order)).map((other) => other.order));
+  return byChance(curve.order) || orders.length > 1 ? ORDERS[curve.order]?.[1] : "";
+}
+
 export function seriesOf(data, curve, metric) {
   const band = curve.bands[metric];
   if (!band) return null;
   return {
     id: `${curve.id}`, name: lineWords(curve, data.curves.filter((other) => other.panel === curve.panel)), colour: colourOf(data, curve),
-    dash: curve.control ? CONTROLS[curve.control][1] : ORDERS[curve.order]?.[1], faint: byChance(curve.order) || Boolean(curve.control),
+    dash: dashOf(data, curve), faint: byChance(curve.order) || Boolean(curve.control),
     xs: curve.ks, ys: band.value, lows: band.low, highs: band.high, curve,
   };
 }

@@ -26,10 +26,9 @@ def page(found: Found) -> Report:
         for (panel, _, method), entry in first.items()
     ]
     orders = {entry["order"] for entry in first.values()}
-    sentences += [
-        f"{_sentence(ratio['task'], ratio['words'])}." for ratio in found.summary["ratios"] if ratio["order"] in orders
-    ]
-    sentences += [f"{_sentence(search['task'], search['words'])}." for search in found.summary.get("searches", [])]
+    compared = [*(r for r in found.summary["ratios"] if r["order"] in orders), *found.summary.get("searches", [])]
+    titles = {(curve.task, curve.fill): found.panels[curve.panel].title for curve in reversed(found.curves)}
+    sentences += [f"{titles.get((one['task'], one['fill']), one['task'])}: {one['words']}." for one in compared]
     controls = [_control(entry) for entry in found.summary.get("controls", [])]
     warned = [f"{found.panels[c.panel].title}, {e['model']}: {e['warning']}" for e, c in beside if e["warning"]]
     return Report(
@@ -57,10 +56,6 @@ def _needed(entry: Facts, panel: PanelData, ranked: str) -> str:
     return f"{entry['model']} needs {some} for {effect}, {span}."
 
 
-def _sentence(task: str, words: str) -> str:
-    return f"{task}: {words}"
-
-
 def _control(entry: Facts) -> str:
     """What as many units explain where there is nothing to find."""
     told = f"{entry['task']}, {entry['model']}, control {entry['control']}: {entry['k']:,} units"
@@ -86,7 +81,7 @@ def _caveats(entries: list[Facts]) -> list[str]:
         " measured k count.",
         f"Intervals are of {first['interval']:.0%}".replace("%", " %")
         + f", over {prompts} test prompts"
-        + (f" and, by chance, {draws} draws." if draws > 1 else "."),
+        + (f" and, of random orders, {draws} draws." if draws > 1 else "."),
     ]
     if methods:
         told.append(f"Units are ranked by {', '.join(methods)} {where}.")

@@ -14,6 +14,7 @@ from .steps import MaskedCell
 
 SHOWN_DRAWS = 3
 """Of random heads, whose answers a page shows; answers.csv has all."""
+RANDOM = {"chance": "random heads", "chance-matched": "random heads of the same layers"}
 Given = dict[str, dict[str, list[list[list[Number]]]]]
 
 
@@ -29,7 +30,7 @@ def page(found: Found) -> Report:
             f"Heads are ranked by {first['method']} on other questions. Random heads are never among the top k, and are"
             f" drawn {first['draws']} times, freely and with as many of each layer.",
             f"What masked heads carry: {first['fill']}. The accuracy of the figure is {first['metric']}.",
-            "Bands are 90 % intervals over templates of questions and, by chance, draws.",
+            "Bands are 90 % intervals over templates of questions and, of random heads, draws.",
         ],
         maps=list(_maps(found)),
         answers=[_answers(cell, number) for number, row in enumerate(found.cells) for cell in row]
@@ -40,7 +41,7 @@ def page(found: Found) -> Report:
 
 def _sentence(entry: Facts) -> str:
     whole = entry["unmasked"].get(entry["metric"])
-    told = "; ".join(f"against {order} {words}" for order, words in entry["words"].items())
+    told = "; ".join(f"against {RANDOM[order]}, {words}" for order, words in entry["words"].items())
     right = "–" if whole is None else f"{whole:.2f}"
     return f"{entry['function']}, {entry['model']}: {entry['metric']} {right} unmasked; top heads masked, {told}."
 
