@@ -35,6 +35,14 @@ def python_of_the_readme():
     return block
 
 
+@pytest.mark.parametrize("name", ["edges-kept", "head-roles", "masked-heads", "play"])
+def test_captions_carry_no_numbers_of_their_own(name):
+    """They would be stale with the next figure: numbers come from summary.json, between the marks that
+    recipes/figures.py looks for."""
+    (caption,) = re.findall(rf"figures/{name}\.png\)\n\n\*(.*?)\*\n\n", README.read_text(), re.DOTALL)
+    assert not re.findall(r"(?<![\w-])\d[\d.,]*", caption)
+
+
 @pytest.mark.slow
 def test_the_python_section_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
