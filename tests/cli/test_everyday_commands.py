@@ -23,6 +23,31 @@ class TestJson:
         assert code == 0
         assert all(verdict["passed"] for verdict in json.loads(out))
 
+    def test_what_a_task_file_holds(self, headcount, folder, tmp_path):
+        pair = {"clean": "We saw Mary", "corrupt": "We saw John", "answer": " Mary", "wrong": " John"}
+        (tmp_path / "mine.jsonl").write_text(f"{json.dumps(pair)}\n{json.dumps({'clean': 'We'})}\n")
+        code, out, _ = headcount("tasks", "check", tmp_path / "mine.jsonl", "--model", folder, "--json")
+        found = json.loads(out)
+        assert code == 0
+        assert (found["used"], len(found["lines"])) == (1, 2)
+        assert found["lines"][1]["error"]
+        assert 0 <= found["accuracy"] <= 1
+
+    def test_the_size_of_the_cache(self, headcount, tmp_path, monkeypatch):
+        monkeypatch.setenv("HEADCOUNT_CACHE", str(tmp_path))
+        (tmp_path / "steps").mkdir()
+        (tmp_path / "steps" / "one").write_bytes(b"four")
+        code, out, _ = headcount("cache", "size", "--json")
+        assert (code, json.loads(out)) == (0, {"folder": str(tmp_path), "bytes": {"steps": 4}})
+
+    def test_what_was_exported(self, headcount, tmp_path):
+        code, out, _ = headcount("export", "--json")
+        assert code == 0
+        assert {"export", "takes"} <= set(json.loads(out)[0])
+        asked = ("--heads", "a1.h0", "--model", "tiny", "--out", tmp_path / "cut.py")
+        code, out, _ = headcount("export", "hooks", *asked, "--json")
+        assert (code, json.loads(out)) == (0, {"export": "hooks", "written": str(tmp_path / "cut.py")})
+
     def test_a_plan_says_what_it_takes(self, headcount, folder):
         code, out, _ = headcount("run", "heads-kept", "--quick", "--model", folder, "--task", "ioi", "--plan", "--json")
         assert code == 0

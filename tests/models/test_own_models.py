@@ -12,6 +12,8 @@ from transformers import AutoModelForCausalLM
 import headcount as hc
 from families import prompts, random_task, tiny
 from gguf_files import write_gguf
+from headcount.models import takes_base
+from headcount.studies.bench import Bench
 from tokenizers_for_tests import make_tokenizer
 
 TARGETS = ["q_proj", "v_proj", "o_proj", "up_proj"]
@@ -60,11 +62,47 @@ def test_a_folder_of_peft_has_the_logits_of_pefts_own_model(adapter, base):
 def test_the_base_may_be_named_and_is_asked_for_where_it_is_gone(adapter, base, tmp_path):
     moved = tmp_path / "moved"
     shutil.move(base, moved)
-    with pytest.raises(hc.HeadcountError, match=r"goes on .*base.*base=…"):
+    with pytest.raises(hc.HeadcountError, match=r"goes on .*base.*--base-model"):
         hc.load(adapter)
     assert hc.load(adapter, base=moved).n_layers == 3
     with pytest.raises(hc.HeadcountError, match="belongs to an adapter"):
         hc.load(moved, base=moved)
+
+
+def test_every_command_that_loads_takes_a_base(adapter, base, tmp_path, headcount):
+    moved = tmp_path / "moved"
+    shutil.move(base, moved)
+    code, _, said = headcount("check", adapter)
+    assert (code, "--base-model" in said) == (2, True)
+    code, said, _ = headcount("check", adapter, "--base-model", moved, "--json")
+    assert code == 0
+    assert all(verdict["passed"] for verdict in json.loads(said))
+
+
+def test_the_base_of_a_study_is_that_of_its_adapters(adapter, base, tmp_path):
+    """Beside them stand models of their own, and those that came with the package."""
+    moved = tmp_path / "moved"
+    shutil.move(base, moved)
+    asked = {"panel": {"base_model": str(moved)}}
+    bench = Bench()
+    assert bench.model(str(adapter), asked).weights_hash != bench.model(str(moved), asked).weights_hash
+    assert not takes_base("tiny-sparse")
+
+
+@torch.no_grad()
+def test_an_adapter_on_the_hub(adapter, tmp_path):
+    """As the hub's cache holds what it has fetched."""
+    kept = tmp_path / "hub" / "models--me--lora"
+    shutil.copytree(adapter, kept / "snapshots" / ("0" * 40))
+    (kept / "refs").mkdir()
+    (kept / "refs" / "main").write_text("0" * 40)
+    cached = {"cache_dir": str(tmp_path / "hub"), "local_files_only": True}
+    model = hc.load("me/lora", revision="main", **cached)
+    assert model.name == "lora"
+    assert torch.equal(model.logits(prompts()), hc.load(adapter).logits(prompts()))
+    assert takes_base("me/lora", **cached)
+    with pytest.raises(hc.HeadcountError, match="the hub did not deliver it"):
+        hc.load("me/nothing", **cached)
 
 
 @pytest.mark.parametrize("name", [" " * 5000, "x" * 300, "a\0b"])

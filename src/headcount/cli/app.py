@@ -60,6 +60,9 @@ DtypeOption = Annotated[
     ),
 ]
 RevisionOption = Annotated[str | None, typer.Option(help="Branch, tag or commit of a model on the hub.")]
+BaseOption = Annotated[
+    str | None, typer.Option(help="The model that an adapter goes on, where it is not where it was in training.")
+]
 AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="Allow lm-eval task files to run the Python code that they name.")
 ]
@@ -128,6 +131,7 @@ def load_model(
     device: str | None = None,
     dtype: str | None = None,
     revision: str | None = None,
+    base: str | None = None,
     bos: bool = False,
 ) -> "Model":
     wake()
@@ -135,4 +139,4 @@ def load_model(
         from ..models import load
 
         more: dict[str, Any] = {"revision": revision} if revision else {}
-        return load(name, device=device, dtype=dtype, bos=bos, **more)
+        return load(name, device=device, dtype=dtype, base=base, bos=bos, **more)

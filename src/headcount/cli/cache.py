@@ -12,7 +12,7 @@ from ..core.errors import HeadcountError
 from ..core.plain import plain, plain_lines
 from ..core.reading import reading_result
 from ..view.tables import print_table
-from .app import JsonOption, cache_app, print_rows
+from .app import JsonOption, cache_app, print_json, print_rows
 
 DAY = 86_400
 
@@ -25,12 +25,15 @@ def list_steps(as_json: JsonOption = False) -> None:
 
 
 @cache_app.command()
-def size() -> None:
+def size(as_json: JsonOption = False) -> None:
     """Print where the cache is and what it holds."""
     place = cache_folder()
-    print(f"{place}:")
     parts = sorted(path for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
-    print_table(("", "size"), [(path.name, f"{folder_bytes(path) / 1e6:.1f} MB") for path in parts])
+    sizes = {path.name: folder_bytes(path) for path in parts}
+    if as_json:
+        return print_json({"folder": str(place), "bytes": sizes})
+    print(f"{place}:")
+    print_table(("part", "size"), [(name, f"{held / 1e6:.1f} MB") for name, held in sizes.items()])
 
 
 @cache_app.command()

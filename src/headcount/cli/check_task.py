@@ -1,6 +1,7 @@
 """`headcount tasks check FILE`: line by line what will be used of a task of one's own, and what usually goes wrong."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -11,8 +12,9 @@ import typer
 from ..core.errors import HeadcountError
 from ..core.files import write_file
 from ..core.plain import plain
+from ..core.provenance import Facts
 from ..view.tables import print_table
-from .app import DeviceOption, DtypeOption, RevisionOption, load_model, tasks_app
+from .app import BaseOption, DeviceOption, DtypeOption, JsonOption, RevisionOption, load_model, print_json, tasks_app
 
 if TYPE_CHECKING:
     from ..tasks.checking import FileCheck, LineCheck
@@ -31,7 +33,9 @@ def check_task(
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     revision: RevisionOption = None,
+    base_model: BaseOption = None,
     bos: Annotated[bool, typer.Option("--bos", help="Put the beginning-of-text token in front of prompts.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Report line by line what will be used of your own task file, and how the model does on it."""
     from ..tasks.checking import check_entries, with_spaces
@@ -40,21 +44,31 @@ def check_task(
     if not is_own(task):
         raise HeadcountError(f"A task of your own is a file (.jsonl, .csv, .parquet) or dataset:NAME; got {task}.")
     entries = read_entries(task)
-    loaded = load_model(model, device, dtype, revision, bos)
+    loaded = load_model(model, device, dtype, revision, base_model, bos)
     found = check_entries(loaded, entries)
-    _print_lines(found, lines)
-    for warning in [*found.warnings, *_words(found, loaded.name, Path(task).name)]:
-        _say(f"Warning: {warning}")
-    mending = fix_space and bool(found.without_space)
-    if mending:
-        fixed = Path(task).with_suffix(".spaced.jsonl")
-        mended = with_spaces(entries, found.without_space)
-        write_file(fixed, "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in mended.values()))
-        _say(f"{_lines(len(found.without_space))} a space in front of answers now: {fixed}")
-    elif fix_space:
-        print("No answer lacks a space in front.")
-    if not found.used and not mending:
+    warnings = [*found.warnings, *_words(found, loaded.name, Path(task).name)]
+    fixed = Path(task).with_suffix(".spaced.jsonl") if fix_space and found.without_space else None
+    if fixed is not None:
+        spaced = with_spaces(entries, found.without_space)
+        write_file(fixed, "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in spaced.values()))
+    if as_json:
+        print_json(_facts(found, warnings) | ({"fixed": str(fixed)} if fixed else {}))
+    else:
+        _print_lines(found, lines)
+        for warning in warnings:
+            _say(f"Warning: {warning}")
+        if fixed is not None:
+            _say(f"{_lines(len(found.without_space))} a space in front of answers now: {fixed}")
+        elif fix_space:
+            print("No answer lacks a space in front.")
+    if not found.used and fixed is None:
         raise typer.Exit(1)
+
+
+def _facts(found: "FileCheck", warnings: list[str]) -> Facts:
+    """All lines, whatever --lines says."""
+    counts = {"used": len(found.used), "accuracy": found.accuracy, "chance": found.chance}
+    return {**counts, "warnings": warnings, "lines": [asdict(line) for line in found.lines]}
 
 
 def _print_lines(found: "FileCheck", most: int) -> None:

@@ -41,7 +41,7 @@ def evaluate(
     from ..export.lm_eval import evaluate as run
 
     scores = None if without is None or choice.heads is not None else scores_in(without)
-    cut = cut_of(scores, choice, load_model(model, choice.device, choice.dtype))
+    cut = cut_of(scores, choice, load_model(model, choice.device, choice.dtype, base=choice.base_model))
     names = [name.strip() for name in tasks.split(",") if name.strip()]
     rows = run(cut, names, limit=limit, draws=draws, batch_size=batch, seed=choice.seed)
     if out is not None:

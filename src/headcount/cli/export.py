@@ -6,17 +6,18 @@ from typing import Annotated, Any
 import typer
 
 from ..core.exports import EXPORTS, NAMES, Export
-from ..view.tables import print_table
-from .app import export_app
+from .app import JsonOption, export_app, print_json, print_rows
 from .options import Command, given, options_of, own_options, with_options
 
 
 @export_app.callback(invoke_without_command=True)
-def exports(context: typer.Context) -> None:
+def exports(context: typer.Context, as_json: JsonOption = False) -> None:
     """Write results for other tools."""
     if context.invoked_subcommand is None:
         rows = [(name, NAMES[each.takes], each.writes, each.summary) for name, each in EXPORTS.sound().items()]
-        print_table(("export", "takes", "writes", "what it is"), rows)
+        print_rows(("export", "takes", "writes", "what it is"), rows, as_json)
+        if as_json:
+            return
         print("headcount export KIND RESULT --out PLACE; 'headcount export KIND --help' has the options.")
 
 
@@ -33,6 +34,7 @@ def _command(name: str, chosen: Export) -> Command:
             Path | None, typer.Argument(help="The output folder of a study, a folder of scores, or a circuit's JSON.")
         ] = None,
         out: Annotated[Path | None, typer.Option(help=f"The {chosen.writes} to write.")] = None,
+        as_json: JsonOption = False,
         **values: Any,
     ) -> None:
         from ..core.errors import HeadcountError
@@ -41,7 +43,10 @@ def _command(name: str, chosen: Export) -> Command:
         if out is None:
             raise HeadcountError(f"Say where to write the {chosen.writes}: --out.")
         asked = {**given(chosen.choice, values), **given(chosen.options, values)}
-        print(f"Written: {export_result(name, result, out, **asked)}")  # type: ignore[arg-type]
+        written = export_result(name, result, out, **asked)  # type: ignore[arg-type]
+        if as_json:
+            return print_json({"export": name, "written": str(written)})
+        print(f"Written: {written}")
 
     export.__doc__ = f"{chosen.summary[:1].upper()}{chosen.summary[1:]}. It takes {NAMES[chosen.takes]}."
     both = [*options_of(chosen.choice, {}, {}), *options_of(chosen.options, {}, {})]

@@ -16,6 +16,7 @@ from ..core.words import PlainOrder, Readers
 from ..sparse.recipe import Recipe
 from ..view.tables import print_comparison, print_evaluation, print_table
 from .app import (
+    BaseOption,
     DeviceOption,
     DtypeOption,
     JsonOption,
@@ -74,10 +75,11 @@ def check(
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     revision: RevisionOption = None,
+    base_model: BaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run the self-test on a model, one verdict per line."""
-    loaded = load_model(model, device, dtype, revision)
+    loaded = load_model(model, device, dtype, revision, base_model)
     from ..meters.selfcheck import check as check_model
 
     if as_json:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .app import DeviceOption, DtypeOption, RevisionOption, app, load_model
+from .app import BaseOption, DeviceOption, DtypeOption, RevisionOption, app, load_model
 
 
 @app.command()
@@ -22,12 +22,13 @@ def play(
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     revision: RevisionOption = None,
+    base_model: BaseOption = None,
 ) -> None:
     """Switch heads off one at a time and watch what the model says, in the browser."""
     from ..view import server  # says what is missing before a model is loaded
     from ..view.play import serve_switchboard
 
-    loaded, address = load_model(model, device, dtype, revision), server.Address.bound(port)
+    loaded, address = load_model(model, device, dtype, revision, base_model), server.Address.bound(port)
 
     def ready() -> None:
         print(f"The switchboard of {loaded.name} is at\n\n    {address.url}\n")

@@ -17,6 +17,7 @@ from ..tasks import task as make_task
 from ..view.tables import say
 from .app import (
     AllowCode,
+    BaseOption,
     DeviceOption,
     DtypeOption,
     JsonOption,
@@ -76,6 +77,7 @@ def show_task(
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     revision: RevisionOption = None,
+    base_model: BaseOption = None,
     code: AllowCode = False,
 ) -> None:
     """Print examples of a task with the model's own answer probabilities."""
@@ -84,7 +86,7 @@ def show_task(
     trust(code)
     if n < 1:
         raise HeadcountError(f"-n must be at least 1; got {n}.")
-    loaded = load_model(model, device, dtype, revision)
+    loaded = load_model(model, device, dtype, revision, base_model)
     made = make_task(task, loaded, n=max(2 * n, 2), seed=seed, split=cast(SplitBy, split))
     for block in describe_examples(loaded, made.test[:n]):
         print(plain_lines(block), end="\n\n")

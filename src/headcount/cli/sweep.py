@@ -16,6 +16,7 @@ from ..tasks import task as make_task
 from ..view.tables import say
 from .app import (
     AllowCode,
+    BaseOption,
     CountOption,
     DeviceOption,
     DtypeOption,
@@ -54,6 +55,7 @@ def score(
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     revision: RevisionOption = None,
+    base_model: BaseOption = None,
     code: AllowCode = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -62,7 +64,7 @@ def score(
     hush(quiet)
     trust(code)
     writable_folder(out)
-    loaded, fit = load_model(model, device, dtype, revision), QUICK if quick else None
+    loaded, fit = load_model(model, device, dtype, revision, base_model), QUICK if quick else None
     from ..rank.score import score as make_scores
 
     asked = make_task(task, loaded, n=n, seed=seed, split=cast(SplitBy, split))
@@ -93,6 +95,7 @@ def sweep(
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     revision: RevisionOption = None,
+    base_model: BaseOption = None,
     code: AllowCode = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -111,7 +114,7 @@ def sweep(
     ranked = _scores(scores)
     facts = ranked.provenance.get("task", {})
     counted = facts.get("train_pairs", 100) + facts.get("test_pairs", 100)
-    loaded = load_model(model or ranked.model, device, dtype, revision)
+    loaded = load_model(model or ranked.model, device, dtype, revision, base_model)
     drawn = ranked.provenance.get("arguments", {}).get("seed", 0) if seed is None else seed
     asked = make_task(task or ranked.task, loaded, n=n or counted, seed=drawn, split=cast(SplitBy, split))
     if facts.get("sha256") not in (None, asked.fingerprint):

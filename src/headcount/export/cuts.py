@@ -96,7 +96,7 @@ def cut_of(scores: HeadScores | None, choice: CutChoice, model: Model | None = N
     name = choice.model or (scores.model if scores else None)
     if model is None and name is None:
         raise HeadcountError("A cut needs a model, and none is named. Give --model.")
-    loaded = model or load(str(name), device=choice.device, dtype=choice.dtype)
+    loaded = model or load(str(name), device=choice.device, dtype=choice.dtype, base=choice.base_model)
     reference: Sequence[Example] = ()
     if Fill.parse(choice.fill).needs_reference:
         asked = choice.task or (scores.task if scores else None)

@@ -39,7 +39,7 @@ def base_of(folder: Path) -> str:
         raise HeadcountError(f"{folder / CONFIG} is not what peft writes: {in_short(error)}") from error
     found = facts.get("base_model_name_or_path") if isinstance(facts, dict) else None
     if not isinstance(found, str) or not found:
-        raise HeadcountError(f"{folder / CONFIG} names no base. Say which: headcount.load(folder, base=…).")
+        raise HeadcountError(f"{folder / CONFIG} names no base. Say which: --base-model, or base= in Python.")
     # Names that no file can have are none of a folder either; `Path` would raise.
     return str(folder / found) if os.path.isdir(folder / found) and not os.path.exists(found) else found
 

@@ -18,6 +18,7 @@ from .adapters import base_of, fit_vocabulary, has_adapter, is_adapted, is_adapt
 from .anatomy import find_anatomy
 from .gated_folder import SparseFacts, is_sparse, make_sparse
 from .gguf_files import parsed_once
+from .hub_adapters import fetched_adapter
 from .model import Model
 from .plain_weights import eager
 from .pretrained import load_pretrained, load_tokenizer
@@ -44,10 +45,11 @@ def load(
     **Arguments:**
 
     - `source`: a named model (`"smollm2"`), a local folder (of `save_pretrained`, a trainer's checkpoint, or an adapter
-      of peft), a GGUF file, a hub id, or a module that is already in memory, also a `PeftModel`.
+      of peft), a GGUF file, a hub id (of a model or of an adapter), or a module that is already in memory, also a
+      `PeftModel`.
     - `tokenizer`: for a module in memory; otherwise the one that lies with the model.
     - `name`: what tables and figures call it.
-    - `base`: for a folder with an adapter: the model it goes on, where that is not where it was in training.
+    - `base`: for an adapter: the model it goes on, where that is not where it was in training.
     - `device`: `"cpu"`, `"cuda"`, `"mps"` …; the best one there is by default. Left alone with `device_map`.
     - `dtype`: float32 on the CPU by default, the checkpoint's own elsewhere.
     - `bos`: put the beginning-of-text token in front of every prompt, where the tokenizer does not and the model was
@@ -70,7 +72,7 @@ def load(
         sparse, no_tokenizer = None, ""
         name = name or Path(getattr(hf, "name_or_path", "") or type(hf).__name__).name
     else:
-        place = _place(str(source))
+        place, from_pretrained = _found(str(source), from_pretrained)
         name = name or Path(str(source)).name or (place or Path()).resolve().name
         sparse = place if place is not None and is_sparse(place) else None
         facts = sparse and SparseFacts.load(sparse)
@@ -96,11 +98,27 @@ def load(
     return model if sparse is None else make_sparse(model, sparse)
 
 
+def takes_base(source: str, **from_pretrained: object) -> bool:
+    """Whether a source is an adapter, whose base can be named; those that came with the package know theirs."""
+    place, _ = (None, {}) if source in NAMED else _found(source, from_pretrained)
+    return place is not None and (is_adapter(place) or (is_sparse(place) and has_adapter(place)))
+
+
+def _found(source: str, options: dict[str, Any]) -> tuple[Path | None, dict[str, Any]]:
+    """The local folder of a source, or None for a model on the hub; and the options that are left for
+    `from_pretrained`: the revision of an adapter is not that of its base."""
+    place = _place(source)
+    if place is not None or (adapter := fetched_adapter(source, options)) is None:
+        return place, options
+    return adapter, {key: value for key, value in options.items() if key != "revision"}
+
+
 def _base_place(base: str, adapter: str) -> Path | None:
     try:
         return _place(base)
     except HeadcountError as error:
-        raise HeadcountError(f"The adapter in {adapter} goes on {base}: {error} Or load it with base=….") from error
+        cure = "Or name it: --base-model, or base= in Python."
+        raise HeadcountError(f"The adapter in {adapter} goes on {base}: {error} {cure}") from error
 
 
 def _from_pretrained(

@@ -11,13 +11,14 @@ from ..core.errors import HeadcountError
 from ..core.keys import digest
 from ..core.progress import waiting
 from ..core.provenance import Facts
-from ..models import Model, load
+from ..models import Model, load, takes_base
 from . import STUDIES
 from .panel import Fingerprinted, loading_of
 from .plan import Job, Subject
 
 Loader = Callable[..., Model]
 """Of a name, and of options such as device and dtype where a study has them."""
+Loading = dict[str, str | bool]
 KEPT_SHARE = 0.25
 """Models are kept while all of them together take less than this share of the machine's memory, or a worker's own."""
 
@@ -31,6 +32,14 @@ class Asks(Protocol):
     def settings(self) -> Facts: ...
     @property
     def subject(self) -> Subject | None: ...
+
+
+def _for_one(name: str, options: Loading) -> Loading:
+    """The base of a study is that of its adapters; its other models have none."""
+    base = options.get("base")
+    if not base or takes_base(name):
+        return options
+    return {key: value for key, value in options.items() if key != "base"}
 
 
 @dataclass
@@ -48,7 +57,7 @@ class Bench:
         key = name, digest(options)
         if key not in self._models:
             with waiting(f"loading {name}"):
-                model = self.loader(name, **options)
+                model = self.loader(name, **_for_one(name, options))
                 if sum(Path(other).name == model.name for other in self.names) > 1:
                     model = replace(model, name=name)
                 _ = model.fingerprint  # takes a moment for large models

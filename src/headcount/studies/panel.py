@@ -20,12 +20,13 @@ Table = dict[str, Any]
 """Keys and values of a panel, as a TOML has them."""
 
 
-LOADING = ("device", "dtype", "revision", "bos")
+LOADING = {"device": "device", "dtype": "dtype", "revision": "revision", "bos": "bos", "base_model": "base"}
+"""Keys of a panel, and what `headcount.load` calls them."""
 
 
 def loading_of(panel: Table) -> dict[str, str | bool]:
     """What `headcount.load` is told beside the name, of the facts of a panel."""
-    return {key: panel[key] for key in LOADING if panel.get(key)}
+    return {argument: panel[key] for key, argument in LOADING.items() if panel.get(key)}
 
 
 class Fingerprinted(Protocol):
@@ -71,6 +72,8 @@ class Panel(Settings):
     """Precision of the weights; by default float32 on the CPU, elsewhere that of the checkpoint."""
     revision: str = ""
     """Branch, tag or commit of models on the hub."""
+    base_model: str = ""
+    """The model that adapters go on, where it is not where it was in training; other models do not use it."""
     bos: bool = False
     """Whether prompts begin with the beginning-of-text token also where the tokenizer does not put it there."""
     split: SplitBy = "words"

@@ -38,7 +38,7 @@ class Study:
         written = []
         for panel in self.panels:
             values: Table = {**panel.facts(), "models": list(map(_fixed, panel.models))}
-            values |= {key: _fixed(values[key]) for key in panel.FILES}
+            values |= {key: _fixed(values[key]) for key in (*panel.FILES, "base_model")}
             # An empty list of alphas says more than leaving the key out, an empty text does not.
             written.append({key: value for key, value in values.items() if value not in ("", None)})
         width = {"width": self.width} if self.width else {}
