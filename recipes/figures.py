@@ -39,7 +39,7 @@ class Drawn:
 
 
 FIGURES = {
-    "heads-kept": Drawn("heads-kept", ("smollm2",), ("greater-than", "ioi", "docstring")),
+    "heads-kept": Drawn("heads-kept", ("smollm2",)),
     "edges-kept": Drawn("edges-kept"),
     "attention-edges-kept": Drawn("attention-edges-kept", page="docs/studies/attention-edges-kept.md"),
     "head-roles": Drawn("head-roles"),

@@ -147,7 +147,7 @@ def _first(trials: Trials, order: list[int]) -> int:
         missing = 1 - trials.explained([Set(order[:k]) for k in ks])
         return missing if trials.aim == "faithful" else np.maximum(missing, 0)
 
-    return first_near(measure, grid, 1 - trials.threshold, at_once=WIDTH)[0] or trials.total
+    return first_near(measure, grid, 1 - trials.threshold, at_once=WIDTH) or trials.total
 
 
 def _backward(trials: Trials, kept: Set, ranking: list[int]) -> Set:

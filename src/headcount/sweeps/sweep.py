@@ -21,7 +21,7 @@ from ..models.changes import leaves_no_trace
 from ..rank.fit import Learning
 from ..tasks.examples import Task
 from .curve import MIB_SHARES, Curve
-from .mix import MIX_POINTS, choose_mix
+from .mix import choose_mix
 from .orders import M, Order, Scores, measured, merged
 from .units import AnyUnits, Asked, AttentionEdges, Edges, units_of
 
@@ -134,8 +134,7 @@ def sweep(
     asked = Asked(order, mode, fill, positions, metric, draws, seed, prune, memory, method, fit)
     chosen = Facts()
     if order == "best" and not isinstance(swept, AttentionEdges):
-        coarse = unit_grid(swept.name, swept.total, None, MIX_POINTS, shares=False)
-        mix = choose_mix(swept, task, asked, coarse, threshold, advance)
+        mix = choose_mix(swept, task, asked, threshold, advance)
         asked, chosen = replace(asked, mix=mix.share), mix.facts()
     masks: Order[Any] = swept.order(asked)
     grid = unit_grid(swept.name, swept.total, ks, points, shares=mode == "keep" and not asked.by_chance)

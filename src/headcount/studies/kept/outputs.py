@@ -54,6 +54,7 @@ class KeptEntry(TypedDict):
     method: str
     order: str
     mix: float | None  # share of the most helpful units in the order `best`; none in the others
+    mixes: list[float]  # of every repeat, which chooses its own
     mode: Mode
     fill: str
     threshold: float
@@ -235,6 +236,7 @@ def _entry(curve: Curve, repeats: Repeats, threshold: float, title: str, chance:
     named = needed.value is not None and curve.units == "heads"
     return {
         **facts_of(curve, "task", "model", "method", "order", "mix", "mode", "fill"),
+        "mixes": [one.mix for one in repeats.curves if one.mix is not None],
         "threshold": threshold,
         **facts_of(curve, "units", "total"),
         "needed": needed.value,

@@ -43,8 +43,9 @@ class Kept(Panel):
     units: Units
     """What is kept."""
     orders: Orders = ("best", "chance")
-    """Orders in which units are kept; may be repeated. `best` is the mix of `absolute` and `signed` that needs the
-    fewest units on the train split. Scores without a sign have the order `absolute` alone."""
+    """Orders in which units are kept; may be repeated. `absolute`: the largest effect first; `signed`: the most helpful
+    first; `best`: the mix of the two that needs the fewest units on a few train prompts. Scores without a sign have the
+    order `absolute` alone."""
     threshold: Annotated[float, Field(gt=0, le=1)] = 0.9
     """Explained effect that counts as enough."""
     precision: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -180,10 +181,6 @@ class HeadsKept(ScoredKept):
     units: Literal["heads"] = "heads"
     scores: str = ""
     """Folder of saved scores to go by in the place of a method, such as 'headcount play' writes."""
-    orders: Orders = ("signed", "chance")
-    """Orders in which heads are kept; may be repeated. `signed`: the most helpful first; `absolute`: the largest
-    effect first; `best`: the mix of the two that needs the fewest heads on the train split. Scores without a sign have
-    the order `absolute` alone."""
     positions: Positions = "all"
     """Where heads are removed."""
     search: bool = False

@@ -138,7 +138,7 @@ def plan_once(
         # Means over draws by chance are smooth, and few points do.
         points = max(panel.points // CHANCE_SHARE, 4) if order not in SCORE_ORDERS else panel.points
         runs = points_to_measure(units, ks, points, order, panel.draws, mode) * len(task.test)
-        runs += mix_runs(task) if order == "best" else 0
+        runs += mix_runs(task, units.total) if order == "best" else 0
         settings, each = told(SWEPT, ks=ks, **{mode: order, "points": points}), mean_length(task.test)
         if isinstance(panel, AttentionEdgesKept) and panel.method == "learned" and order != "chance":
             fit = Learning(updates=panel.updates) if panel.updates else Learning()

@@ -35,9 +35,10 @@ def show(result: StudyResult[KeptSummary]) -> None:
     if unit == "edges":
         for fill in fills:
             _print_areas([e for e in entries if e["fill"] == fill], f", {fill} fill" * (len(fills) > 1))
-    for entry in (entry for entry in entries if entry["mix"] is not None):
-        words = f"{entry['mix']:.0%} of the first {unit} by what they help, the others by size"
-        say(f"{_line(entry, entries)}: {words}; chosen on train.")
+    for entry in (entry for entry in entries if entry["mixes"]):
+        shares = ", ".join(f"{mix:.0%}".replace("%", " %") for mix in entry["mixes"])
+        words = f"{shares} of the first {unit} by what they help, the others by size; chosen on train"
+        say(f"{_line(entry, entries)}: {words}{', repeat by repeat' * (len(entry['mixes']) > 1)}.")
     for entry in entries:
         if stable := entry["stability"]:
             always = [head for head, share in stable["shares"].items() if share == 1]
