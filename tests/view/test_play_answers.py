@@ -146,6 +146,10 @@ def test_a_look_shows_the_weights_and_what_the_head_writes_into_the_logits(famil
     for place, row in enumerate(look["cut"]):
         assert row == pytest.approx(weights[place, : place + 1].tolist(), abs=1e-7)
     assert look["whole"] != look["cut"]
+    silent = Looker(board).look(asked, (0, 1))["most"]
+    assert [push["cut"] for push in silent] == [0] * len(silent)
+    assert [push["whole"] for push in silent] == sorted((push["whole"] for push in silent), reverse=True)
+    assert silent[0]["whole"] > 0, "of a head that is cut, what it would write"
     task = hc.Task("one", "One", "logit_diff", (hc.Pair(asked.ids, asked.ids, (7,), (9,)),), ())
     scores = hc.score(model, task, "direct").values
     view = Looker(board).overview(Asked.of(model, state()))

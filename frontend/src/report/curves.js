@@ -11,8 +11,8 @@ const NAMED = 6;
 
 /** All of what is drawn, but no more of a band than keeps the lines apart. */
 function rangeOf(series, metric) {
-  if (metric === EXPLAINED) return [-0.3, 1.55];
   const values = series.flatMap((one) => one.ys).filter((value) => value !== null);
+  if (metric === EXPLAINED) return [Math.max(Math.min(-0.3, ...values), -1), Math.min(Math.max(1.55, ...values), 3)];
   const ends = series.flatMap((one) => [...one.lows, ...one.highs]).filter((value) => value !== null);
   if (!values.length) return [0, 1];
   const [low, high] = [Math.min(...values), Math.max(...values)];

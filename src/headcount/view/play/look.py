@@ -141,7 +141,8 @@ class Looker:
             return found
         unembedding = self._reader.unembedding
         sides = [unembedding @ run.shares[head].to(unembedding) for run in (whole, cut) if run.shares is not None]
-        highest, lowest = (sides[1].topk(OWN_TOKENS, largest=up).indices.tolist() for up in (True, False))
+        writes = sides[1] if bool(sides[1].any()) else sides[0]  # a head that is silenced writes toward no token
+        highest, lowest = (writes.topk(OWN_TOKENS, largest=up).indices.tolist() for up in (True, False))
         shown_tokens = [row["id"] for row in self.board.answer(asked)["rows"]]
 
         def pushes(tokens: list[int]) -> list[Push]:
