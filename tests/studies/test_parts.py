@@ -43,6 +43,22 @@ def test_a_sweep_from_parts_is_the_whole_sweep_bit_for_bit(units, order, folder,
         assert found.values[name].tobytes() == values.tobytes(), name
 
 
+def test_a_sweep_of_roles_whose_parts_are_other_steps_leaves_the_same_bytes(
+    folder, own_cache, no_figures, tmp_path, monkeypatch
+):
+    """The two sides of a change are in different parts."""
+    asked = {"n": 40, "seeds": 2, "updates": 2, "batch": 3, "ks": [1, 2, 4, 7]}
+    told = {"models": [folder], "tasks": ["syntax"], "overrides": asked, "quiet": True}
+    whole = hc.run("head-roles", out=tmp_path / "whole", **told)
+    monkeypatch.setattr(plan, "PART", 800)
+    split = hc.run("head-roles", out=tmp_path / "split", **told)
+    assert split.computed > 4, "there are parts, and the fit and the prompts were there"
+    for name in ("curves.csv", "summary.json"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "split" / name).read_bytes()
+    said = [[curve.said["said"].tolist() for curve in run.curves[:3]] for run in (whole, split)]
+    assert said[0] == said[1]
+
+
 def test_a_study_whose_sweeps_are_split_leaves_the_same_bytes(folder, own_cache, no_figures, tmp_path, monkeypatch):
     asked = {"n": 100, "points": 6, "draws": 2, "orders": ["absolute", "chance"], "method": "one-pass"}
     told = {"models": [folder], "tasks": ["ioi"], "overrides": asked, "quiet": True}

@@ -21,6 +21,7 @@ from ..core.provenance import Facts, provenance
 from ..core.words import ROLES, GateBase, Role
 from ..edit import Filler, head_name
 from ..meters import Advance, HeadMeter, Readings
+from ..meters.meter import WHOLE, Part
 from ..meters.metrics import SAID
 from ..models import Model
 from ..models.changes import leaves_no_trace
@@ -34,6 +35,10 @@ ROLE_ORDERS: tuple[str, ...] = (*ROLES, "chance")
 LARGEST_K, LARGEST_SHARE, FEWEST_K = 50, 5, 4
 """At most one head in five is ablated, and at most 50, as published for models with many hundreds: more would be no
 small cut. A model with very few heads still has some points."""
+
+
+OPEN = "_open"
+"""How names of metrics end that were read with heads open."""
 
 
 class RoleOrder(Order[Tensor]):
@@ -66,14 +71,27 @@ class RoleOrder(Order[Tensor]):
         return torch.from_numpy(gates)
 
     def fold(self, found: Readings, ks: Sequence[int]) -> Readings:
-        """Metrics with the first k ablated, and their change against the first k open, [draw, k, example]."""
+        """Metrics with the first k ablated, and with the first k open, [draw, k, example]."""
         folded: Readings = {}
         for name, value in found.items():
             closed, opened = value.reshape(2, self.draws, len(ks), -1)
             folded[name] = closed
             if name not in SAID:
-                folded[f"{name}_change"] = closed - opened
+                folded[f"{name}{OPEN}"] = opened
         return folded
+
+
+def _with_changes(curve: Curve) -> Curve:
+    """With the change of every metric in the place of its value with heads open. Not before all parts are together:
+    the two sides of a change may be in different ones."""
+    values: Readings = {}
+    for name, value in curve.values.items():
+        ablated = name.removesuffix(OPEN)
+        if ablated == name:
+            values[name] = value
+        else:
+            values[f"{ablated}_change"] = curve.values[ablated] - value
+    return replace(curve, values=values, metric="log_prob_change")
 
 
 @leaves_no_trace
@@ -87,6 +105,8 @@ def sweep_roles(
     base: GateBase = "plus",
     draws: int = 1,
     seed: int = 0,
+    part: Part = WHOLE,
+    parts: Sequence[Curve] = (),
     advance: Advance | None = None,
 ) -> list[Curve]:
     """A curve for each role, and one by chance, on the test split of a task.
@@ -98,6 +118,7 @@ def sweep_roles(
       from 0 to a fifth of the heads or 50, whichever is less; `"halves"` measures that number, its half, and so on.
     - `base`: the gates in which heads are ablated.
     - `draws`: random orders for each seed of the roles.
+    - `part`, `parts`: of one order, as in `headcount.sweep`.
 
     Metrics of a curve: those of the task with the first k heads ablated, and their change Δ, named `log_prob_change`
     (summed over the target), `log_prob_per_token_change`, and so on. What the model says with heads of a role ablated
@@ -116,7 +137,7 @@ def sweep_roles(
     arguments = {"ks": grid, "base": base, "draws": draws, "seed": seed, "fill": roles.fill}
     facts: Facts = {"model": model.name, "task": task.name, "title": task.title, "kind": "change", "mode": "mask"}
     facts |= {"units": "heads", "total": model.head_count, "method": "gating", "fill": roles.fill, "base": base}
-    facts |= {"metric": "log_prob_change", "provenance": provenance(model, task, arguments)}
+    facts |= {"metric": "log_prob", "provenance": provenance(model, task, arguments)}
     cost = points_of_roles(len(grid), roles.seeds, draws, orders) * len(examples)
     curves = []
     with progress_bar(cost, quiet=advance is not None) as bar:
@@ -131,8 +152,10 @@ def sweep_roles(
             alone = roles.seeds == 1 and order != "chance"
             first = masks.ranked[0][1].tolist() if alone else []
             ranking = tuple(head_name(divmod(place, model.n_heads)) for place in first)
-            curve = trace(facts | {"order": order, "ranking": ranking}, masks, meter, grid)
-            curves.append(with_words(model, curve) if order in ROLES else replace(curve, said={}))
+            curve = trace(facts | {"order": order, "ranking": ranking}, masks, meter, grid, part=part, parts=parts)
+            if part == WHOLE:
+                curve = _with_changes(with_words(model, curve) if order in ROLES else replace(curve, said={}))
+            curves.append(curve)
     return curves
 
 

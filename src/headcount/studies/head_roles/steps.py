@@ -14,7 +14,7 @@ from ...sweeps.roles import ROLE_ORDERS, points_of_roles, role_grid, sweep_roles
 from ...tasks.examples import Task
 from ..kind import StudyKind
 from ..outputs import facts_of
-from ..plan import Found, Job, ScoredCell, ScoredWork, Step, Subject, mean_length
+from ..plan import Found, Job, ScoredCell, ScoredWork, Step, Subject, mean_length, parts_of
 from ..reading import reading_step
 from .settings import HeadRolesPanel
 
@@ -46,8 +46,13 @@ def plan(kind: StudyKind, panel: HeadRolesPanel, name: str, model: Model, task: 
 
     def swept(order: str) -> Step[Curve]:
         runs, each = points_of_roles(ks, panel.seeds, panel.draws, [order]) * len(tests), mean_length(tests)
-        settings = {"order": order, **same}
-        return subject.step(f"{label} · {order}", sweep_step, settings, runs, each, needs=(fitting,), memory=taken)
+        settings, words, needs = {"order": order, **same}, f"{label} · {order}", (fitting,)
+        first = list[Step[Curve]]()
+        for number, of in parts_of(runs * each, ks):
+            told, part = {**settings, "part": [number, of]}, f"{words} · part {number + 1} of {of}"
+            first.append(subject.step(part, sweep_step, told, runs // of, each, needs=needs, memory=taken))
+        runs = len(tests) if first else runs  # the whole model is measured where parts are put together
+        return subject.step(words, sweep_step, settings, runs, each, needs=(*needs, *first), memory=taken)
 
     names = {"model": model.name, "task": task.name}
     reading = reading_step(subject, label, tests)
@@ -60,10 +65,13 @@ def fit_step(job: Job) -> HeadRoles:
     return fit_roles(job.model, job.examples, fit, note=job.note, advance=advance, **settings)
 
 
-def sweep_step(job: Job, roles: HeadRoles) -> Curve:
-    """With no more test examples than are to be measured."""
+def sweep_step(job: Job, roles: HeadRoles, *parts: Curve) -> Curve:
+    """With no more test examples than are to be measured; and with its parts, where it was split."""
     settings = dict(job.settings)
     order, most = settings.pop("order"), settings.pop("test")
+    if "part" in settings:
+        number, of = settings["part"]
+        settings["part"] = (number, of)
     task = replace(job.examples, test=job.examples.test[: most or None])
     advance = job.paid(mean_length(task.test))
-    return sweep_roles(job.model, task, roles, orders=[order], advance=advance, **settings)[0]
+    return sweep_roles(job.model, task, roles, orders=[order], parts=parts, advance=advance, **settings)[0]
