@@ -1,5 +1,7 @@
 """Long sweeps are done in parts: steps of their own, that change no number."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -60,11 +62,13 @@ def test_a_sweep_of_roles_whose_parts_are_other_steps_leaves_the_same_bytes(
 
 
 def test_a_study_whose_sweeps_are_split_leaves_the_same_bytes(folder, own_cache, no_figures, tmp_path, monkeypatch):
-    asked = {"n": 100, "points": 6, "draws": 2, "orders": ["absolute", "chance"], "method": "one-pass"}
+    asked = {"n": 100, "points": 6, "draws": 2, "orders": ["absolute", "best", "chance"], "method": "one-pass"}
     told = {"models": [folder], "tasks": ["ioi"], "overrides": asked, "quiet": True}
     whole = hc.run("heads-kept", out=tmp_path / "whole", **told)
     monkeypatch.setattr(plan, "PART", 1500)
     split = hc.run("heads-kept", out=tmp_path / "split", **told)
     assert split.computed > whole.computed, "there are parts"
+    labels = {step["label"] for step in json.loads((tmp_path / "split" / "provenance.json").read_text())["steps"]}
+    assert any(label.endswith("best · mix") for label in labels), "which is chosen once for all parts"
     for name in ("curves.csv", "summary.json"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "split" / name).read_bytes()

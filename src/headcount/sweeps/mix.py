@@ -14,6 +14,7 @@ several mixes share, and at few units most do, are run once.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from ..core.progress import progress_bar
 from ..core.provenance import Facts
-from ..core.saving import Floats
+from ..core.saving import Floats, Saved
 from ..meters import Advance, Meter
 from ..tasks.examples import Task
 from .orders import Order
@@ -39,9 +40,11 @@ DIFFERENT = 3
 
 
 @dataclass(frozen=True)
-class Mix:
+class Mix(Saved):
     """The share that was chosen, and the units that each share needs on train, about; none where another share needs
     fewer by far, or where only all of them do."""
+
+    FILE: ClassVar[str] = "mix"
 
     share: float
     needed: dict[float, int | None]

@@ -21,7 +21,7 @@ from ..models.changes import leaves_no_trace
 from ..rank.fit import Learning
 from ..tasks.examples import Task
 from .curve import MIB_SHARES, Curve
-from .mix import choose_mix
+from .mix import Mix, choose_mix
 from .orders import M, Order, Scores, measured, merged
 from .units import AnyUnits, Asked, AttentionEdges, Edges, units_of
 
@@ -86,6 +86,7 @@ def sweep(
     draws: int = 20,
     seed: int = 0,
     memory: int | None = None,
+    mix: Mix | None = None,
     part: Part = WHOLE,
     parts: Sequence[Curve] = (),
     advance: Advance | None = None,
@@ -111,6 +112,7 @@ def sweep(
     - `prune`: for edges, measure circuits without their dangling edges; with counterfactual fill it is the same.
     - `draws`: how many random orders.
     - `memory`: bytes that may be used beyond the model, for edges.
+    - `mix`: of the order `best`, where it was chosen before; else it is chosen here.
     - `part`, `parts`: long sweeps are done in parts, which differ in nothing: (0, 3) is the first of three, a curve
       with some of its points; all three given as `parts`, the whole is made from them and goes on from there.
     - `advance`: told how many prompts have been run. Without it a bar is shown in a terminal.
@@ -134,7 +136,7 @@ def sweep(
     asked = Asked(order, mode, fill, positions, metric, draws, seed, prune, memory, method, fit)
     chosen = Facts()
     if order == "best" and not isinstance(swept, AttentionEdges):
-        mix = choose_mix(swept, task, asked, threshold, advance)
+        mix = mix or choose_mix(swept, task, asked, threshold, advance)
         asked, chosen = replace(asked, mix=mix.share), mix.facts()
     masks: Order[Any] = swept.order(asked)
     grid = unit_grid(swept.name, swept.total, ks, points, shares=mode == "keep" and not asked.by_chance)

@@ -21,10 +21,10 @@ from ...rank.scores import EdgeScores, HeadScores
 from ...rank.search import MASKS, search
 from ...rank.search import Found as Searched
 from ...sweeps import Curve, Repeats, sweep
-from ...sweeps.mix import mix_runs
+from ...sweeps.mix import Mix, choose_mix, mix_runs
 from ...sweeps.orders import Scores
 from ...sweeps.sweep import points_to_measure, unit_grid
-from ...sweeps.units import units_of
+from ...sweeps.units import Asked, Edges, Heads, units_of
 from ...tasks.examples import Task, pairs_only
 from ...tasks.nonsense import PREFIX
 from ..kind import StudyKind
@@ -138,20 +138,32 @@ def plan_once(
         # Means over draws by chance are smooth, and few points do.
         points = max(panel.points // CHANCE_SHARE, 4) if order not in SCORE_ORDERS else panel.points
         runs = points_to_measure(units, ks, points, order, panel.draws, mode) * len(task.test)
-        runs += mix_runs(task, units.total) if order == "best" else 0
         settings, each = told(SWEPT, ks=ks, **{mode: order, "points": points}), mean_length(task.test)
         if isinstance(panel, AttentionEdgesKept) and panel.method == "learned" and order != "chance":
             fit = Learning(updates=panel.updates) if panel.updates else Learning()
             settings |= {"method": panel.method, "fit": fit.facts()}
             runs += 2 * fit.updates * len(task.test)
-        needs = (scoring,) if scoring is not None and order != "chance" else ()
+        needs: tuple[Step[Any], ...] = (scoring,) if scoring is not None and order != "chance" else ()
         words = f"{label} · {order}{filled}"
-        # Attention edges are scored, and the mix is chosen, inside the sweep: that would be done in every part.
-        alone = units.name == "attention-edges" or order == "best"
+        # Attention edges are scored inside the sweep: that would be done in every part.
+        alone = units.name == "attention-edges"
         grid = len(unit_grid(units.name, units.total, ks, panel.points, shares=mode == "keep"))
         rest: dict[str, Any] = {"memory": sweep_bytes}
-        first = list[Step[Curve]]()
-        for number, of in parts_of(runs * each, 1 if alone else grid):
+        first, parts = list[Step[Curve]](), parts_of(runs * each, 1 if alone else grid)
+        if order == "best" and parts:  # all parts go by one mix
+            choice = subject.step(
+                f"{words} · mix",
+                mix_step,
+                settings,
+                mix_runs(task, units.total),
+                mean_length(task.train),
+                needs=needs,
+                **rest,
+            )
+            needs = (*needs, choice)
+        elif order == "best":
+            runs += mix_runs(task, units.total)
+        for number, of in parts:
             told_part, part = {**settings, "part": [number, of]}, f"{words} · part {number + 1} of {of}"
             first.append(subject.step(part, sweep_step, told_part, runs // of, each, needs=needs, **rest))
         runs = runs // 10 if first else runs  # points are added to the whole
@@ -204,8 +216,22 @@ def search_step(job: Job, scores: HeadScores) -> Searched:
     return search(job.model, job.examples, scores, advance=job.paid(mean_length(job.examples.train)), **settings)
 
 
-def sweep_step(job: Job, *needed: Scores | Curve) -> Curve:
-    """With the scores of its order, where it has some; and with its parts, where it was split."""
+def mix_step(job: Job, scores: Scores) -> Mix:
+    """The mix of a sweep that is then split."""
+    told = job.settings
+    mode: Mode = "mask" if "mask" in told else "keep"
+    units = units_of(job.model, job.examples, scores, told["units"], told.get("readers", "kv-heads"))
+    asked = Asked(
+        "best", mode, told["fill"], told.get("positions", "all"), told["metric"], told["draws"], told["seed"],
+        told.get("prune", False), told["memory"],
+    )  # fmt: skip
+    return choose_mix(
+        cast(Heads | Edges, units), job.examples, asked, told["threshold"], job.paid(mean_length(job.examples.train))
+    )
+
+
+def sweep_step(job: Job, *needed: Scores | Mix | Curve) -> Curve:
+    """With the scores of its order, where it has some; and with its mix and its parts, where it was split."""
     settings = dict(job.settings)
     if "fit" in settings:
         settings["fit"] = Learning(**settings["fit"])
@@ -213,8 +239,9 @@ def sweep_step(job: Job, *needed: Scores | Curve) -> Curve:
         number, of = settings["part"]
         settings["part"] = (number, of)
     parts = [each for each in needed if isinstance(each, Curve)]
-    scores = next((each for each in needed if not isinstance(each, Curve)), None)
-    told = {"parts": parts, "advance": job.paid(mean_length(job.examples.test)), **settings}
+    scores = next((each for each in needed if isinstance(each, HeadScores | EdgeScores)), None)
+    mix = next((each for each in needed if isinstance(each, Mix)), None)
+    told = {"mix": mix, "parts": parts, "advance": job.paid(mean_length(job.examples.test)), **settings}
     return sweep(job.model, job.examples, scores, **told)
 
 
