@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH ?= .venv-bench
 
-.PHONY: demo figures test lint bench rankings tiny page crash fuzz clean
+.PHONY: demo figures screenshots test lint bench rankings tiny page crash fuzz clean
 
 demo: $(READY)  ## a real model, four tasks, one figure and its report; OPEN=1 opens it in the browser
 	$(BIN)/headcount pull smollm2
@@ -18,6 +18,9 @@ demo: $(READY)  ## a real model, four tasks, one figure and its report; OPEN=1 o
 
 figures: $(READY)  ## the figures of README and docs and the numbers beside them, drawn again; ARGS="heads-kept" for some
 	HF_HUB_OFFLINE=1 $(BIN)/python recipes/figures.py $(ARGS)
+
+screenshots: $(READY)  ## the pictures of pages in README and docs, taken again; needs a Chromium
+	HF_HUB_OFFLINE=1 $(BIN)/python recipes/screenshots.py
 
 test: $(VENV)/.ready-for-tests
 	$(BIN)/python -m pytest

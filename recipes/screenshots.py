@@ -17,7 +17,8 @@ import headcount as hc
 HOME = Path(__file__).parent.parent
 FIGURES, RESULTS = HOME / "docs" / "figures", HOME / "headcount-results"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-CUT = ("a1.h1", "a1.h4", "a2.h1", "a2.h2", "a3.h0", "a3.h5")
+CUT = 6
+"""Heads that are cut on the switchboard: those that matter most."""
 
 
 @contextmanager
@@ -31,8 +32,8 @@ def browser() -> Iterator[Browser]:
 
 
 def opened(shown: Browser, address: str, **look: Any) -> Page:
-    """A page as a laptop shows it, with twice the pixels."""
-    look = {"viewport": {"width": 1280, "height": 860}, "device_scale_factor": 1.5, "color_scheme": "light", **look}
+    """A page as a laptop shows it, with more pixels."""
+    look = {"viewport": {"width": 1280, "height": 1150}, "device_scale_factor": 1.5, "color_scheme": "light", **look}
     page = shown.new_page(**look)
     page.goto(address)
     page.wait_for_selector("main")
@@ -71,15 +72,17 @@ def circuit(shown: Browser) -> None:
 
 def switchboard(shown: Browser) -> None:
     model = hc.load("tiny")
-    pair = hc.task("ioi", model, n=16).test[0]
+    task = hc.task("ioi", model, n=40)
+    pair, first = task.test[0], hc.score(model, task, "attribution-ig").top(CUT)
     words = {"prompt": model.decode(pair.clean), "other": model.decode(pair.corrupt)}
     answers = {"answer": model.decode(pair.answers[:1]), "wrong": model.decode(pair.wrongs[:1])}
     board = hc.play(model, **words, **answers, results=None)
     page = opened(shown, board.url, viewport={"width": 1440, "height": 900})
     page.wait_for_selector("#next-tokens")
-    for head in CUT:
+    page.select_option("#fill", "counterfactual")
+    for head in first:
         page.click(f'[data-head="{head[1:].replace(".h", ".")}"]')
-    page.wait_for_selector(f"#cut-count:text-is('{len(CUT)}')")
+    page.wait_for_selector(f"#cut-count:text-is('{CUT}')")
     page.wait_for_selector("main[aria-busy=false]")
     page.wait_for_selector(".look canvas")
     take(page, "play")

@@ -150,19 +150,10 @@ def plan_once(
         grid = len(unit_grid(units.name, units.total, ks, panel.points, shares=mode == "keep"))
         rest: dict[str, Any] = {"memory": sweep_bytes}
         first, parts = list[Step[Curve]](), parts_of(runs * each, 1 if alone else grid)
-        if order == "best" and parts:  # all parts go by one mix
-            choice = subject.step(
-                f"{words} · mix",
-                mix_step,
-                settings,
-                mix_runs(task, units.total),
-                mean_length(task.train),
-                needs=needs,
-                **rest,
-            )
-            needs = (*needs, choice)
-        elif order == "best":
-            runs += mix_runs(task, units.total)
+        mixing = (mix_runs(task, units.total), mean_length(task.train)) if order == "best" else (0, 0.0)
+        if parts and mixing[0]:  # all parts go by one mix
+            needs = (*needs, subject.step(f"{words} · mix", mix_step, settings, *mixing, needs=needs, **rest))
+        runs += 0 if parts else mixing[0]
         for number, of in parts:
             told_part, part = {**settings, "part": [number, of]}, f"{words} · part {number + 1} of {of}"
             first.append(subject.step(part, sweep_step, told_part, runs // of, each, needs=needs, **rest))
