@@ -5,8 +5,12 @@ import json
 import time
 
 import pytest
+import typer
 from rich.console import Console
 
+from headcount.cli import app
+from headcount.cli.export import add_export_commands
+from headcount.cli.run import add_study_commands
 from headcount.core import progress
 
 
@@ -125,6 +129,48 @@ def test_completion_knows_studies_options_and_values(headcount, monkeypatch):
         monkeypatch.setenv("COMP_WORDS", " ".join(words))
         monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
         assert wanted in headcount()[1], typed
+
+
+def helps(command, context):
+    """The help of a command and of all below it, by their names."""
+    yield context.command_path, context.get_help()
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        below = command.get_command(context, name)
+        yield from helps(below, typer.Context(below, parent=context, info_name=name))
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_help_fits_the_terminal_and_cuts_nothing(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    add_study_commands()
+    add_export_commands()
+    whole = typer.main.get_command(app)
+    found = dict(helps(whole, typer.Context(whole, info_name="headcount")))
+    assert len(found) > 30
+    for name, words in found.items():
+        assert max(map(len, words.splitlines())) <= columns, name
+        assert "..." not in words.replace("[ARGS]...", "").replace("{folders}...", "").replace("folders...", ""), name
+        assert "…" not in words.replace("tiny, …", ""), name
+
+
+def test_errors_are_broken_between_words_in_a_terminal(headcount, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    code, _, said = headcount("run", "heads-kpt")
+    assert code == 2
+    assert max(map(len, said.splitlines())) <= 80
+    assert "attention-edges-kept" in said
+
+
+def test_an_empty_cache_says_so(headcount, tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADCOUNT_CACHE", str(tmp_path))
+    assert "no finished steps" in headcount("cache", "list")[1]
+
+
+def test_bare_headcount_shows_its_help(headcount):
+    code, out, said = headcount()
+    assert (code, said) == (2, "")
+    assert "Commands:" in out
 
 
 def test_help_names_the_exit_codes(headcount):

@@ -4,6 +4,8 @@ import io
 import os
 import sys
 from contextlib import suppress
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import Any
 
 import typer
@@ -36,6 +38,9 @@ def main() -> None:
     except HeadcountError as error:
         _refuse(str(error))
     except UsageError as error:
+        if error.ctx is not None and error.format_message() == error.ctx.get_help():  # nothing was asked for
+            print(error.format_message())
+            sys.exit(2)
         _refuse(_usage(error))
     except (KeyboardInterrupt, typer.Abort):
         print("headcount: stopped.", file=sys.stderr)
@@ -53,8 +58,10 @@ def main() -> None:
 
 
 def _refuse(words: str) -> None:
-    if words:  # none where help has been shown instead
-        print(f"headcount: {HeadcountError(words)}", file=sys.stderr)
+    told = f"headcount: {HeadcountError(words)}"
+    if sys.stderr.isatty():  # which would break lines inside words
+        told = "\n".join(wrap(told, get_terminal_size().columns, break_long_words=False, break_on_hyphens=False))
+    print(told, file=sys.stderr)
     sys.exit(2)
 
 
@@ -87,7 +94,7 @@ def _print_anything() -> None:
 def _usage(error: Any) -> str:
     """What is wrong with a command line, the nearest option, and where its options are told."""
     words: str = error.format_message()
-    if not words or error.ctx is None:
+    if error.ctx is None:
         return words
     if given := getattr(error, "option_name", None) if hasattr(error, "possibilities") else None:
         known = [name for option in error.ctx.command.params for name in option.opts if name.startswith("--")]

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperGroup, TyperOption
 
 from .. import __version__
 from ..core.progress import waiting
@@ -14,7 +14,7 @@ from ..core.words import SPLITS_BY, DtypeName
 from ..view.tables import print_table
 
 if TYPE_CHECKING:
-    from typer._click.core import Context
+    from typer._click.core import Command, Context
 
     from ..models import Model
 
@@ -25,28 +25,42 @@ EXIT_CODES = (
 )
 
 
+METAVARS = {"str": "TEXT", "int": "N", "float": "X", "path": "PATH", "list[str]": "TEXT", "list[int]": "N"}
+"""What stands for a value in the help, by what Typer would call it."""
+
+
 class ByUse(TyperGroup):
-    """Commands in the order in which people need them."""
+    """Commands in the order in which people need them, each with one way to write what its options take."""
 
     def list_commands(self, ctx: "Context") -> list[str]:
         return sorted(super().list_commands(ctx), key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
 
+    def get_command(self, ctx: "Context", cmd_name: str) -> "Command | None":
+        found = super().get_command(ctx, cmd_name)
+        for parameter in found.params if found else ():
+            if isinstance(parameter, TyperOption) and not parameter.is_flag:
+                kind = parameter.display_type(ctx).strip("<>")
+                parameter.metavar = parameter.metavar or METAVARS.get(kind)
+        return found
 
-app = typer.Typer(cls=ByUse, no_args_is_help=True, pretty_exceptions_enable=False, epilog=EXIT_CODES)
+
+# Plain help: in boxes, names of options would be cut and their texts be a few words wide in 80 columns.
+LOOK: Any = {"cls": ByUse, "rich_markup_mode": None, "context_settings": {"max_content_width": 100}}
+app = typer.Typer(**LOOK, no_args_is_help=True, pretty_exceptions_enable=False, epilog=EXIT_CODES)
 
 
 def _group(name: str, help: str, bare: bool = False) -> typer.Typer:
     """Commands of one kind; `bare` where the name alone is one too."""
-    made = typer.Typer(help=help, no_args_is_help=not bare)
+    made = typer.Typer(**LOOK, help=help, no_args_is_help=not bare)
     app.add_typer(made, name=name)
     return made
 
 
-comet_app = _group("comet", "Install COMET, a metric for written answers, in an environment of its own.")
+comet_app = _group("comet", "Install COMET, a metric for written answers. It gets an environment of its own.")
 tasks_app = _group("tasks", "List tasks, look at their examples, check your own file.", bare=True)
 cache_app = _group("cache", "Cached steps of finished runs: list, inspect, remove.")
 export_app = _group("export", "Write results for other tools.", bare=True)
-run_app = _group("run", "Run a study and draw its figure: one of these, or a TOML file of your own.")
+run_app = _group("run", "Run a study and draw its figure. A study is one of these, or a TOML file of your own.")
 SplitOption = Annotated[
     str, typer.Option(metavar="|".join(SPLITS_BY), help="What the train and test split of built-in pairs do not share.")
 ]

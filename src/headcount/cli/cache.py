@@ -21,6 +21,8 @@ DAY = 86_400
 def list_steps(as_json: JsonOption = False) -> None:
     """List finished steps, the oldest first."""
     rows = [(e.key[:12], e.label, f"{e.bytes / 1e6:.2f} MB", f"{e.age / DAY:.1f} days") for e in Store().entries()]
+    if not rows and not as_json:
+        return print(f"There are no finished steps in {plain(str(Store().folder))}.")
     print_rows(("key", "step", "size", "age"), rows, as_json)
 
 
@@ -60,7 +62,7 @@ def clean(
 def show(
     what: Annotated[str, typer.Argument(help="A key or its beginning; or the output folder of a study.")],
 ) -> None:
-    """Print what a result was made from: the steps of a study, or everything that one step depends on."""
+    """Print what a result was made from. Of a study, these are its steps; of a step, all that it depends on."""
     store, folder = Store(), Path(what)
     if not folder.is_dir():
         print(plain_lines(json.dumps(store.description(what), indent=1, ensure_ascii=False)))

@@ -37,7 +37,7 @@ def check_task(
     bos: Annotated[bool, typer.Option("--bos", help="Put the beginning-of-text token in front of prompts.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Report line by line what will be used of your own task file, and how the model does on it."""
+    """Check a task file of your own. Reports line by line what will be used, and how the model does on it."""
     from ..tasks.checking import check_entries, with_spaces
     from ..tasks.entries import is_own, read_entries
 

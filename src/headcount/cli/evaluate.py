@@ -14,7 +14,7 @@ from ..view.tables import print_table
 from .app import AllowCode, ModelArgument, app, load_model, trust
 from .options import given, options_of, own_options, with_options
 
-TASKS_HELP = "Tasks of the harness or files of your own (task.yaml), with commas between them."
+TASKS_HELP = "Tasks of the harness or files of your own (task.yaml), comma-separated."
 
 
 def evaluate(
@@ -28,7 +28,8 @@ def evaluate(
     code: AllowCode = False,
     **values: object,
 ) -> None:
-    """Run lm-evaluation-harness on a model without heads, beside the whole model and random cuts of the same size."""
+    """Run lm-evaluation-harness on a model without heads. The whole model and random cuts of the same size stand beside
+    it."""
     from ..tasks.lm_eval import require_harness
 
     require_harness("headcount eval")

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from ..core.exports import EXPORTS, NAMES, Export
+from ..view.tables import say
 from .app import JsonOption, export_app, print_json, print_rows
 from .options import Command, given, options_of, own_options, with_options
 
@@ -18,7 +19,7 @@ def exports(context: typer.Context, as_json: JsonOption = False) -> None:
         print_rows(("export", "takes", "writes", "what it is"), rows, as_json)
         if as_json:
             return
-        print("headcount export KIND RESULT --out PLACE; 'headcount export KIND --help' has the options.")
+        say("Usage: headcount export KIND RESULT --out PLACE. For its options: headcount export KIND --help")
 
 
 def add_export_commands() -> None:

@@ -50,7 +50,7 @@ def compare(
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("headcount-results/compare"),
     as_json: JsonOption = False,
 ) -> None:
-    """Compare saved scores of the same heads: rank correlation, shared top heads, agreement between seeds."""
+    """Compare saved scores of the same heads. Reports rank correlation, shared top heads, agreement between seeds."""
     wake("rank.comparison", "view.agreement")
     from ..rank.comparison import compare_scores, load_scores
     from ..view.agreement import draw_agreement
@@ -118,7 +118,7 @@ def forecast(
     dtype: Annotated[str, typer.Option(help="Type of the weights.")] = "float32",
     as_json: JsonOption = False,
 ) -> None:
-    """Print how many edges a model has and how much memory they need, from its config alone."""
+    """Print how many edges a model has, and the memory they need. Only its config is read."""
     wake("meters.forecast")
     from ..meters.forecast import forecast as make_forecast
     from ..meters.memory import parse_bytes, show_bytes
@@ -173,11 +173,11 @@ def sparsify(
     out: Annotated[Path, typer.Option(help="Folder for the sparse model; an interrupted run resumes there.")],
     start_from: Annotated[Path | None, typer.Option(help="Begin with the adapter and gates of this folder.")] = None,
     merge: Annotated[bool, typer.Option("--merge", help="Write whole weights, not an adapter.")] = False,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; the best one by default.")] = None,
+    device: DeviceOption = None,
     long: Annotated[bool, typer.Option("--long", help="Allow a run that takes more than a week.")] = False,
     **values: object,
 ) -> None:
-    """Post-train a model so that each query attends to one or two keys, at the dense model's loss."""
+    """Post-train a model until each query attends to few keys. One or two are left, at the dense model's loss."""
     from ..sparse.run import sparsify as make_sparse
 
     recipe = Recipe(**given(Recipe, values))  # type: ignore[arg-type]

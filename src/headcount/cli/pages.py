@@ -17,7 +17,7 @@ def report(
     folder: Annotated[Path, typer.Argument(help="The output folder of a study, or of sparsify.")],
     open_page: Annotated[bool, typer.Option("--open", help=OPEN_HELP)] = False,
 ) -> None:
-    """Write report.html into the folder of a result, also of one that an older version made."""
+    """Write report.html into the folder of a result. Results of older versions get one too."""
     from ..studies.report import write_report
 
     page = write_report(folder)
@@ -33,7 +33,7 @@ def view(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for any free one.")] = 0,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help=OPEN_HELP)] = True,
 ) -> None:
-    """A page over all results in a folder: pictures, a search, two results side by side."""
+    """Browse all results in a folder, in the browser. With thumbnails, a search, and two results side by side."""
     from ..studies.index import index_of, write_index
 
     if write:

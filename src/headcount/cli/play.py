@@ -13,7 +13,7 @@ from .app import BaseOption, DeviceOption, DtypeOption, RevisionOption, app, loa
 @app.command()
 def play(
     model: Annotated[
-        str, typer.Argument(help="A named model (smollm2, tiny, …), a local folder, or a hub id.")
+        str, typer.Argument(help="A named model (smollm2, tiny, …), a folder, an adapter of peft, or a hub id.")
     ] = "tiny",
     results: Annotated[Path, typer.Option(help="Folder with saved scores and roles.")] = Path("headcount-results"),
     studies: Annotated[Path, typer.Option(help="Folder for saved studies.")] = Path("headcount-play"),
@@ -24,7 +24,7 @@ def play(
     revision: RevisionOption = None,
     base_model: BaseOption = None,
 ) -> None:
-    """Switch heads off one at a time and watch what the model says, in the browser."""
+    """Switch heads off one at a time, in the browser. The page shows what the model says with and without them."""
     from ..view import server  # says what is missing before a model is loaded
     from ..view.play import serve_switchboard
 

@@ -27,8 +27,14 @@ AGAIN = {
 }
 """Keys whose option is given once for each value, where a kind of study takes several."""
 WIDTH_HELP = "Width of the figure: column or page, as in a paper; by default as wide as its panels."
-ON_HELP = "Where steps run: local (processes on this machine), ray (a Ray cluster) or slurm (an array job)."
-ON_DEFAULT, ROOM, NEW = "in this process", "as many as fit", "one started for the run"
+ON_HELP = (
+    "Where steps run: local (processes on this machine), ray (a Ray cluster) or slurm (an array job); by default in"
+    " this process."
+)
+RAY_HELP = "Address of a Ray cluster; by default one is started."
+ROOM_HELP = "With --on: how many; by default as many as fit."
+FIRST = ("task", "models", "quick", "out", "plan", "open_page")
+"""Options that people reach for first, in the order of the help."""
 PLAN_HELP = "Print what would run, what is cached, and how long it takes; run nothing."
 
 
@@ -77,7 +83,7 @@ def _command(kind: StudyKind) -> Command:
 
     def run(
         quick: Annotated[bool, typer.Option("--quick", help="Fewer prompts, points and draws.")] = False,
-        out: Annotated[Path | None, typer.Option(help="Output folder.", show_default=place)] = None,
+        out: Annotated[Path | None, typer.Option(help=f"Output folder. Default: {place}.")] = None,
         memory: Annotated[str | None, typer.Option(help="Memory to use beyond the model, for example 8GB.")] = None,
         open_page: Annotated[bool, typer.Option("--open", help="Open the report in the browser at the end.")] = False,
         plan: Annotated[bool, typer.Option("--plan", help=PLAN_HELP)] = False,
@@ -86,14 +92,12 @@ def _command(kind: StudyKind) -> Command:
         ] = False,
         long: Annotated[bool, typer.Option("--long", help="Allow a run that takes more than a week.")] = False,
         width: Annotated[str, typer.Option(metavar="TEXT", help=WIDTH_HELP)] = "",
-        on: Annotated[str | None, typer.Option(metavar="PLACE", help=ON_HELP, show_default=ON_DEFAULT)] = None,
-        workers: Annotated[
-            int | None, typer.Option(min=1, metavar="N", help="With --on: how many.", show_default=ROOM)
-        ] = None,
-        ray_address: Annotated[str | None, typer.Option(help="Address of a Ray cluster.", show_default=NEW)] = None,
+        on: Annotated[str | None, typer.Option(metavar="PLACE", help=ON_HELP)] = None,
+        workers: Annotated[int | None, typer.Option(min=1, metavar="N", help=ROOM_HELP)] = None,
+        ray_address: Annotated[str | None, typer.Option(help=RAY_HELP)] = None,
         partition: Annotated[str | None, typer.Option(help="Slurm partition.")] = None,
         time: Annotated[
-            int | None, typer.Option(min=1, metavar="N", help="Minutes per Slurm job.", show_default="240")
+            int | None, typer.Option(min=1, metavar="N", help="Minutes per Slurm job. Default: 240.")
         ] = None,
         gpus: Annotated[int | None, typer.Option(min=0, metavar="N", help="GPUs per worker, on Ray and Slurm.")] = None,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the Slurm script; submit nothing.")] = False,
@@ -146,4 +150,6 @@ def _command(kind: StudyKind) -> Command:
     options = [*options_of(kind.settings, parse(kind.toml)[0].get("defaults", {}), again), *own_options(run)]
     # Memory is asked for where it decides how much runs at once.
     hidden = ("units", "title") if kind.settings.TAKES_MEMORY else ("units", "title", "memory")
-    return with_options(run, [option for option in options if option.name not in hidden])
+    shown = [option for option in options if option.name not in hidden]
+    shown.sort(key=lambda option: FIRST.index(option.name) if option.name in FIRST else len(FIRST))
+    return with_options(run, shown)

@@ -5,7 +5,6 @@ from typing import Annotated, cast
 import typer
 
 from ..core.errors import HeadcountError
-from ..core.plain import plain_lines
 from ..core.progress import waiting
 from ..core.words import SplitBy
 from ..rank import METHODS
@@ -80,7 +79,7 @@ def show_task(
     base_model: BaseOption = None,
     code: AllowCode = False,
 ) -> None:
-    """Print examples of a task with the model's own answer probabilities."""
+    """Print examples of a task, with the model's answers."""
     from ..tasks.show import describe_examples
 
     trust(code)
@@ -89,7 +88,7 @@ def show_task(
     loaded = load_model(model, device, dtype, revision, base_model)
     made = make_task(task, loaded, n=max(2 * n, 2), seed=seed, split=cast(SplitBy, split))
     for block in describe_examples(loaded, made.test[:n]):
-        print(plain_lines(block), end="\n\n")
+        say(f"{block}\n")
 
 
 @app.command("questions")
@@ -101,7 +100,7 @@ def show_questions(
     n: Annotated[int, typer.Option("-n", "--n", help="How many of each.")] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the questions.")] = 0,
 ) -> None:
-    """Print the labelled questions of masked-heads with their correct answers."""
+    """Print the questions of masked-heads, with correct answers."""
     from ..tasks.questions import questions as read_questions
 
     found = read_questions(questions, seed=seed)
@@ -110,14 +109,14 @@ def show_questions(
         print(f"{name}: {len(own)} questions")
         for question in own[: max(n, 0)]:
             others = f"  (or {', '.join(question.accepted)})" if question.accepted else ""
-            print(plain_lines(f"    {question.text}\n        -> {question.answer}{others}"))
+            say(f"    {question.text}\n        -> {question.answer}{others}")
 
 
 @comet_app.command("setup")
 def comet_setup(
     python: Annotated[str | None, typer.Option(help=PYTHON_HELP)] = None,
 ) -> None:
-    """Install COMET in the cache folder, in an environment of its own: a few minutes, 1.4 GB; more with CUDA."""
+    """Install COMET in the cache folder. It takes a few minutes and 1.4 GB, more with CUDA."""
     from ..meters.comet import DEFAULT_MODEL, setup_comet
 
     with waiting("setting up COMET"):
@@ -128,7 +127,7 @@ def comet_setup(
 
 @app.command()
 def schema(name: Annotated[str, typer.Argument(help="A kind of study, sparsify, or report.")]) -> None:
-    """Print the JSON Schema of a study's TOML, of the recipe of sparsify, or of report.json."""
+    """Print a JSON Schema. There is one of every study's TOML, of the recipe of sparsify, and of report.json."""
     if name == "report":
         from ..view.page.data import SCHEMA
 

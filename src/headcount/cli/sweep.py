@@ -60,7 +60,7 @@ def score(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Score every head or edge on a task and save the scores, to compare or to sweep later."""
+    """Score every head or edge on a task, and save the scores. They can be compared and swept later."""
     hush(quiet)
     trust(code)
     writable_folder(out)
@@ -100,7 +100,7 @@ def sweep(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep or mask the units of saved scores in order, measure what is left on test prompts, and draw the curve."""
+    """Keep or mask units by saved scores, and draw the curve. What is left is measured on test prompts."""
     hush(quiet)
     trust(code)
     require_known(mode, MODES, "mode")

@@ -46,7 +46,7 @@ class CutChoice(Settings):
     n: Few = 200
     """Examples of that task, half of which are train."""
     seed: Seed = 0
-    """Of that task."""
+    """Seed of that task."""
     device: str | None = None
     """Device: cpu, cuda or mps; by default the best one available."""
     dtype: str | None = None

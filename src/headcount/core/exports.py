@@ -96,27 +96,27 @@ def register_export(name: str, export: Export) -> None:
 
 OWN: dict[str, Export] = {
     "checkpoint": Export(
-        "a Hugging Face folder without the heads, for transformers and what reads its folders",
+        "a Hugging Face folder of the model without the heads",
         "cut",
         "checkpoint:checkpoint",
         "folder",
         options=CheckpointOptions,
     ),
     "kv-cache": Export(
-        "which KV heads need a full cache: DuoAttention and kvpress, HeadKV, vLLM-Hook",
+        "which KV heads need a full cache. For DuoAttention, kvpress, HeadKV and vLLM-Hook",
         "scores",
         "kv_cache:kv_cache",
         "folder",
         options=CacheOptions,
     ),
     "hooks": Export(
-        "the cut as Python text for PyTorch, TransformerLens, nnsight or pyvene",
+        "the cut as Python text. For PyTorch, TransformerLens, nnsight or pyvene",
         "cut",
         "hooks:hooks",
         options=HookOptions,
     ),
     "dataset": Export(
-        "every table as Parquet, with a section for a model card, ready for the hub",
+        "every table as Parquet, ready for the hub. With a section for a model card",
         "results",
         "dataset:dataset",
         "folder",

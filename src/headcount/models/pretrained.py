@@ -17,6 +17,7 @@ from .written_config import check_config
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "tokenizer.model", "spiece.model")
 TRIED = "One word, and two."
 SHOWN = 2  # names of weights in a message
+SHORT, LONG = 60, 160  # letters of what another library said, behind a long sentence and behind a short one
 CONFIG_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "subfolder")
 
 
@@ -34,7 +35,8 @@ def load_pretrained(source: str | Path, options: Facts, where: str, refusal: str
     except (HeadcountError, MemoryError):
         raise
     except Exception as error:  # of transformers and all that it calls, for files that are missing, broken or hostile
-        raise HeadcountError(f"{refusal or f'{where} could not be loaded'}: {in_short(error)}") from error
+        words, room = (refusal, SHORT) if refusal else (f"{where} could not be loaded", LONG)
+        raise HeadcountError(f"{words}: {in_short(error, room)}") from error
     _require_all(loaded[1], where, hf)
     require_finite(hf, where)
     _try_out(hf, where)

@@ -20,7 +20,7 @@ class Fit(Settings):
     seeds: Few = 10
     """Fits, each with first gates and minibatches of its own."""
     updates: Count = 500
-    """Of each stage, at most."""
+    """Updates of each stage, at most."""
     batch: Count = 64
     """Examples in an update, of each seed; all of them where there are fewer."""
     free_rate: Annotated[Listed[Rate], TWO] = (0.1, 0.01)
@@ -30,7 +30,7 @@ class Fit(Settings):
     pull: Annotated[float, Field(ge=-(10**6), le=10**6, allow_inf_nan=False), NOT_0] = 0.1
     """λ: its size, as both signs are fitted; with its sign in contrastive gating."""
     clamp: Above0 = 4.0
-    """Past which the pull on a gate ends."""
+    """Value of a gate past which the pull on it ends."""
     patience: Annotated[int, Field(ge=0, le=10**6)] = 50
     """Updates after which gates are looked at, to stop a seed whose roles no longer move; 0 for never."""
     loss: Annotated[float, Field(ge=-(10**6), le=10**6)] = 1.0

@@ -18,33 +18,33 @@ class Recipe(Settings):
     steps: Annotated[int, Field(ge=1, le=10**9)] = 500
     """Optimiser steps."""
     batch: Count = 8
-    """Sequences a step, over all devices."""
+    """Sequences per step, over all devices."""
     length: Annotated[int, Field(ge=2, le=10**6)] = 128
-    """Tokens a sequence. Shares of open edges hold for this length alone."""
+    """Tokens per sequence. Shares of open edges hold for this length alone."""
     lora: Count | None = None
     """Train adapters of this rank on q, k, v and the output projection; all weights by default."""
     control: bool = False
     """The same training with no gates: what the text alone does to the model."""
 
     form: GateForm = "log-prob"
-    """Of the gates."""
+    """Form of the gates."""
     gradient: GateGradient = "expected"
-    """Through the gates; relaxed is the paper's."""
+    """Gradient through the gates; relaxed is the paper's."""
     sharpness: Positive = 2.0
-    """Of the gates, β; 1 in the paper."""
+    """Sharpness β of the gates; 1 in the paper."""
     start: Annotated[float, Field(ge=-1000, le=1000)] | None = None
     """Where the heads' offsets begin: the logarithm of the threshold (log-prob) or the bias (logit)."""
     sinks: bool = False
     """Let every head attend to nothing: one more logit in its softmax, learned, without a value, and not counted."""
 
     tolerance: NotNegative = 0.01
-    """What may be lost on average, in nats a token."""
+    """What may be lost on average, in nats per token."""
     kl: Share = 0.0
     """Share of KL in what is lost at a token: (1 - kl) (loss - dense loss) + kl KL(dense ‖ sparse)."""
     tail: Share = 0.0
     """Also bound what is lost on average over this share of the tokens, those that lose most; 0 for no such bound."""
     tail_tolerance: Positive = 0.5
-    """What they may lose."""
+    """What these tokens may lose on average, in nats per token."""
     by_source: bool = False
     """Bound what every source of text loses on average, each with a multiplier of its own, so that none pays for
     another; by default the mean over all of them."""
@@ -65,13 +65,13 @@ class Recipe(Settings):
     cooldown: Share = 0.2
     """Share of the steps over which the learning rates go down to zero, at the end."""
     first_multiplier: Positive = 4.0
-    """Of every bound."""
+    """Multiplier of every bound at the start."""
     multiplier_speed: Positive = 0.05
     """How far the logarithm of a bound's multiplier moves in one step at most."""
     smoothing: Share = 0.9
-    """Of what is lost, from step to step."""
+    """Smoothing of what is lost, from step to step."""
     seed: Seed = 0
-    """Of adapters, batches and gates."""
+    """Seed of adapters, batches and gates."""
 
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.05
     """The last share of every source, never trained on."""

@@ -75,7 +75,7 @@ class Panel(Settings):
     base_model: str = ""
     """The model that adapters go on, where it is not where it was in training; other models do not use it."""
     bos: bool = False
-    """Whether prompts begin with the beginning-of-text token also where the tokenizer does not put it there."""
+    """Begin prompts with the beginning-of-text token also where the tokenizer does not add it."""
     split: SplitBy = "words"
     """What train and test do not share: words of answers, or, of built-in pairs, templates and all that fills them."""
 

@@ -17,7 +17,7 @@ class HeadRolesPanel(Panel, Fit):
     metric: Literal["log_prob", "log_prob_per_token"] = "log_prob"
     """What the figure shows the change of: of the whole target, or of a target token."""
     fill: str = "zero"
-    """What a shut gate lets through: zero, mean, mean-global; with pairs also counterfactual."""
+    """What a closed gate lets through: zero, mean, mean-global; with pairs also counterfactual."""
     base: GateBase = "plus"
     """The gates in which heads are ablated: G+ or all ones."""
     pull: Annotated[float, Field(allow_inf_nan=False), AfterValidator(check(lambda v: v > 0, "must be above 0"))] = 0.1
@@ -28,7 +28,7 @@ class HeadRolesPanel(Panel, Fit):
     """Numbers of heads to ablate; by default every number up to a fifth of the heads or 50, whichever is less; halves
     for that number, its half, and so on."""
     draws: Few = 1
-    """Chance orders for each seed."""
+    """Random orders for each seed."""
 
     @property
     def fit(self) -> Fit:

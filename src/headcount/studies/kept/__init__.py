@@ -5,8 +5,6 @@ from .settings import AttentionEdgesKept, EdgesKept, HeadsKept
 
 HOME = __name__
 HEADS_KEPT = StudyKind("heads-kept", "How many heads a behaviour needs, and which.", HeadsKept, HOME, "explained")
-EDGES_KEPT = StudyKind(
-    "edges-kept", "How many edges between components a behaviour needs, and which.", EdgesKept, HOME, "explained"
-)
-OVER_TOKENS = "How many edges between tokens a behaviour needs, prompt by prompt."
+EDGES_KEPT = StudyKind("edges-kept", "How many edges a behaviour needs, and which.", EdgesKept, HOME, "explained")
+OVER_TOKENS = "How many edges between tokens each prompt needs."
 ATTENTION_EDGES_KEPT = StudyKind("attention-edges-kept", OVER_TOKENS, AttentionEdgesKept, HOME, "explained")

@@ -37,34 +37,34 @@ class MaskedHeads(Panel):
     split: Literal["templates"] = "templates"
     """Questions are always split by templates."""
     questions: str = "built-in"
-    """Or a JSON file in the layout of CogQA."""
+    """Questions to ask: built-in, or a JSON file in the layout of CogQA."""
     method: Literal["probe", "probe-by-head", "copy"] = "probe"
     """What ranks the heads."""
     choose: TokenChoice = "surprisal"
     """Answer tokens at which heads are read: first, last, mean, or those of highest surprisal."""
     tokens: Few = 5
-    """How many of these."""
+    """How many tokens of an answer are read."""
     seeds: Few = 5
     """Fits of the joint classifier."""
     shuffles: Few = 5
-    """Controls, fitted to shuffled labels."""
+    """Control fits, with shuffled labels."""
     epochs: Few = 30
-    """Of the joint classifier."""
+    """Training epochs of the joint classifier."""
     batch: Count = 64
-    """Questions in one of its updates."""
+    """Questions per update of the joint classifier."""
     rate: Rate = 1e-3
-    """Its learning rate."""
+    """Learning rate of the joint classifier."""
     ks: Literal["elbow"] | Listed[int] = ()
     """Numbers of heads to mask, or elbow for as many as stand out; shares of all heads by default, 16, 32, 64 and 128
     of 1,024."""
     draws: Few = 10
-    """Of random heads, and of random heads matched by layer."""
+    """Draws of random heads, and of random heads matched by layer."""
     fill: str = "scale(0.001)"
     """What masked heads carry: zero or scale(eps)."""
     positions: WrittenPositions = "generated"
     """Where heads are masked: from the last prompt token on, or in the prompt too."""
     new_tokens: Count = 16
-    """Of an answer, at most."""
+    """Tokens of an answer, at most."""
     alphas: Alphas = (0.5, 1.0, 2.0, 5.0)
     """How hard to push the heads of a function; empty for not at all."""
     comet: str = ""
