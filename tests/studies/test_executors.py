@@ -312,3 +312,14 @@ def test_lost_steps_are_tried_again_and_refused_ones_are_not(folder, cache, tmp_
 def test_a_driver_that_is_killed_and_started_again_computes_nothing_twice(folder, cache, tmp_path, monkeypatch):
     monkeypatch.setattr(local.subprocess, "Popen", Worker)
     assert workers.driver_kills(1, tmp_path, folder, "local", say=lambda words: None) == []
+
+
+@pytest.mark.parametrize(("threads", "said"), [(2, 0), (3, 1)])
+def test_local_workers_keep_the_drivers_threads_and_only_a_crowd_is_worth_a_word(threads, said, monkeypatch):
+    told = []
+    monkeypatch.setattr(local, "say", told.append)
+    monkeypatch.setattr(local, "cores_here", lambda: 2)
+    monkeypatch.setattr(local.torch, "get_num_threads", lambda: threads)
+    assert local.Local().workers == 1
+    assert local.Local(2).workers == 2
+    assert len(told) == said

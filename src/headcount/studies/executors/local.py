@@ -13,6 +13,8 @@ from .mailbox import Mailbox
 
 CALM = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "GOMP_SPINCOUNT": "0"}
 """Threads that wait let others work: processes may have more threads than there are cores."""
+CROWDED = 2
+"""Threads per core beyond which it is worth a word: with two, workers took no more CPU time than with one each."""
 LOG = "log"
 
 
@@ -25,10 +27,10 @@ class Local(Boxes):
     def __init__(self, workers: int = 0) -> None:
         self.gpus, cores, threads = torch.cuda.device_count(), cores_here(), torch.get_num_threads()
         super().__init__(workers or self.gpus or max(cores // threads, 1))
-        if not self.gpus and self.workers > 1 and self.workers * threads > cores:
+        if not self.gpus and self.workers > 1 and self.workers * threads > CROWDED * cores:
             say(
                 f"{self.workers} workers with {threads} threads each share {cores} cores. OMP_NUM_THREADS="
-                f"{max(cores // self.workers, 1)} is faster; it may change last digits, in one process too."
+                f"{max(cores // self.workers, 1)} may be faster; it may change last digits, in one process too."
             )
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
