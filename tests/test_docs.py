@@ -130,6 +130,53 @@ def test_short_commands_run(place, headcount, monkeypatch):
         assert code == 0, f"{page}: {' '.join(words)}: {said}"
 
 
+MADE = (
+    (
+        "run heads-kept",
+        "--model MODEL --task ioi -n 4 --points 3 --draws 1 --repeats 1 --order absolute --method attribution",
+    ),
+    ("score MODEL ioi", "--out scores/ioi -n 4"),
+    ("score MODEL ioi", "--method retrieval --out scores/retrieval -n 4"),
+    ("score MODEL ioi", "--method eap --out scores/edges -n 4"),
+    ("score MODEL ioi", "--method direct --out s/patching -n 4"),
+    ("score MODEL ioi", "--method gate-gradient --out s/gradient -n 4"),
+)
+"""What readers have made before they come to the commands below."""
+LATER = ("report", "view", "play", "export", "compare", "sparsify")
+INSTEAD = {
+    "RESULT": "scores/ioi",
+    "RESULTS": "headcount-results",
+    "smollm2": "MODEL",
+    "my-sparse-model": "twin",
+    "headcount-results/head-roles/roles/syntax-smollm2": "scores/ioi",
+}
+BRIEF = ("--steps", "1", "--batch", "1", "--length", "16", "--evaluate-sequences", "1")
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_commands_about_results_run(tmp_path, folder, text, headcount, monkeypatch):
+    """On a small random model, in the order in which a reader comes to them; pages are made and not served."""
+    monkeypatch.chdir(tmp_path)
+    for served in ("headcount.studies.viewing.serve", "headcount.view.server.serve"):
+        monkeypatch.setattr(served, lambda page, address, ready: address.bound_to.close())
+    Path("MODEL").symlink_to(folder)
+    Path("books.txt").write_text(Path(text).read_text())
+    Path("more.jsonl").write_text(json.dumps({"text": Path(text).read_text()}) + "\n")
+    for start, rest in MADE:
+        assert headcount(*start.split(), *rest.split())[0] == 0, start
+    asked = [words[1:] for _, words in RUN if words[1] in LATER and words[1:] != ["play"]]
+    asked.sort(key=lambda words: words[0] != "sparsify")  # whose twin a report is written of
+    asked.append(["play", "MODEL"])
+    for number, words in enumerate(asked):
+        words = [INSTEAD.get(word, word) for word in words]
+        if "--top" in words:
+            words[words.index("--top") + 1] = "2"
+        if "--out" in words and words[-1] != "twin":
+            words[words.index("--out") + 1] += str(number) if words[0] == "sparsify" else f"-{number}"
+        code, _, said = headcount(*words, *(BRIEF if words[0] == "sparsify" else ()))
+        assert code == 0, f"{' '.join(words)}: {said}"
+
+
 def test_links_lead_somewhere():
     for page in PAGES:
         text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
