@@ -319,9 +319,12 @@ def test_tab_goes_to_everything_that_can_be_used_in_the_order_of_the_page_and_ou
 
 
 def test_it_can_be_read_on_a_phone(report, opened):
-    path, _ = report("heads-kept", models=("m", "n"))
+    path, _ = report("heads-kept", models=("m", "n"), hand=ByHand(shape=(25, 40), prompts=4))
     page = opened(path, width=390, height=844)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    chart = page.locator("#curves-0").bounding_box()
+    last = page.locator("#curves-0 .axes text", has_text="1,000").bounding_box()
+    assert last["x"] + last["width"] <= chart["x"] + chart["width"], "the last number stands whole on the axis"
 
 
 def test_the_json_beside_the_page_is_the_one_inside_it(report, opened):

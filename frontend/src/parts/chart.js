@@ -29,7 +29,7 @@ function Axes({ x, y, width, height, log, xLabel, yLabel }) {
       <text x=${MARGIN.left - 8} y=${y(tick) + 4} text-anchor="end">${number(tick)}</text></g>`)}
     ${xs.map((tick) => html`<g key=${`x${tick}`}>
       <line x1=${x(tick)} x2=${x(tick)} y1=${bottom} y2=${bottom + 5} class="tick" />
-      <text x=${x(tick)} y=${bottom + 18} text-anchor="middle">${tick.toLocaleString("en-US")}</text></g>`)}
+      <text x=${x(tick)} y=${bottom + 18} text-anchor=${x(tick) > width - 2 * MARGIN.right ? "end" : "middle"}>${tick.toLocaleString("en-US")}</text></g>`)}
     <line x1=${MARGIN.left} x2=${width - MARGIN.right} y1=${bottom} y2=${bottom} class="tick" />
     <text x=${(MARGIN.left + width - MARGIN.right) / 2} y=${height - 5} text-anchor="middle" class="name">${xLabel}</text>
     <text transform=${`translate(13 ${(MARGIN.top + bottom) / 2}) rotate(-90)`} text-anchor="middle" class="name">${yLabel}</text>

@@ -76,7 +76,7 @@
       <text x=${W.left-8} y=${n(c)+4} text-anchor="end">${D(c)}</text></g>`)}
     ${a.map(c=>m`<g key=${`x${c}`}>
       <line x1=${t(c)} x2=${t(c)} y1=${l} y2=${l+5} class="tick" />
-      <text x=${t(c)} y=${l+18} text-anchor="middle">${c.toLocaleString("en-US")}</text></g>`)}
+      <text x=${t(c)} y=${l+18} text-anchor=${t(c)>e-2*W.right?"end":"middle"}>${c.toLocaleString("en-US")}</text></g>`)}
     <line x1=${W.left} x2=${e-W.right} y1=${l} y2=${l} class="tick" />
     <text x=${(W.left+e-W.right)/2} y=${i-5} text-anchor="middle" class="name">${r}</text>
     <text transform=${`translate(13 ${(W.top+l)/2}) rotate(-90)`} text-anchor="middle" class="name">${s}</text>
