@@ -24,6 +24,7 @@ SMALLER = {
     "run edges-kept": PAIRS,
     "run attention-edges-kept": PAIRS,
     "run head-roles": {**PAIRS, "--task": "syntax"},
+    "run masked-heads": {"--model": "tiny", "-n": "6", "--new-tokens": "2"},
     "run my.toml": {"-n": "4"},
     "score": {"-n": "4"},
 }
@@ -88,6 +89,12 @@ def place(tmp_path_factory, folder, text):
     (here / "mine.csv").write_text(
         "\n".join([",".join(pair), *(",".join(f'"{value}"' for value in row.values()) for row in rows)]) + "\n"
     )
+    skills = ("Retrieval", "Knowledge Recall", "Math Calculation", "Inference")
+    asked = [{"subquestion": f"Who is {skill}?", "answer": "Mary", "cognitive_skill": skill} for skill in skills]
+    records = [
+        {"question": f"Who was it in {year}?", "answer": "Mary", "generated": asked} for year in range(1200, 1206)
+    ]
+    (here / "cogqa.json").write_text(json.dumps(records))
     (here / "my.toml").write_text('kind = "heads-kept"\n[[panel]]\ntask = "ioi"\nmodels = ["tiny"]\n')
     return here
 
@@ -119,7 +126,9 @@ def test_a_wrong_option_is_noticed():
         parsed(["methods", "colour"])
 
 
-SHORT = [entry for entry in RUN if entry[1][1] in RUN_HERE or " ".join(entry[1][1:3]) in RUN_HERE]
+ONCE = list({tuple(words[1:]): (page, words) for page, words in RUN}.values())
+"""What several pages say is run once."""
+SHORT = [entry for entry in ONCE if entry[1][1] in RUN_HERE or " ".join(entry[1][1:3]) in RUN_HERE]
 
 
 def test_short_commands_run(place, headcount, monkeypatch):
@@ -164,7 +173,7 @@ def test_commands_about_results_run(tmp_path, folder, text, headcount, monkeypat
     Path("more.jsonl").write_text(json.dumps({"text": Path(text).read_text()}) + "\n")
     for start, rest in MADE:
         assert headcount(*start.split(), *rest.split())[0] == 0, start
-    asked = [words[1:] for _, words in RUN if words[1] in LATER and words[1:] != ["play"]]
+    asked = [words[1:] for _, words in ONCE if words[1] in LATER and words[1:] != ["play"]]
     asked.sort(key=lambda words: words[0] != "sparsify")  # whose twin a report is written of
     asked.append(["play", "MODEL"])
     for number, words in enumerate(asked):
