@@ -102,7 +102,7 @@ def test_run_prints_a_table_and_the_figure(headcount, folder, tmp_path):
     assert "over prompts, names and rankings (2 repeats, pooled)" in out
     assert all(column in out for column in ("needed", "interval", "range", "reached", "stays", "accuracy"))
     assert "tiny-llama needs" in out
-    assert "As many by chance explain" in out
+    assert "As many random heads explain" in out
     assert str(tmp_path / "out" / "figure.png") in out.replace("\n", "")
     assert "Steps: 6 computed, 0 from the cache" in out
     assert "Steps: 0 computed, 6 from the cache" in headcount(*arguments)[1]

@@ -20,8 +20,8 @@ def curve(total=20, needs=3, mode="keep", **changes):
 def test_it_says_how_many_which_how_surely_and_against_chance():
     chance = replace(curve(needs=20), order="chance")
     assert answer("IOI", curve(), curve().units_needed(0.9), chance) == (
-        "IOI: gpt2 needs 3 of 20 heads for 90 % of the effect (90 % interval 3 to 3): a0.h0, a0.h1, a0.h2. As many by"
-        " chance explain 0.00 of it. The whole model is right on 75 % of the prompts."
+        "IOI: gpt2 needs 3 of 20 heads for 90 % of the effect (90 % interval 3 to 3): a0.h0, a0.h1, a0.h2. As many"
+        " random heads explain 0.00 of it. The whole model is right on 75 % of the prompts."
     )
 
 
@@ -33,14 +33,14 @@ def test_ten_are_named_and_the_others_counted():
 
 def test_chance_is_read_between_the_points_that_were_measured():
     coarse = curve_of([[0, 1]] * 4, (0, 20))
-    assert "As many by chance explain 0.15 of it" in answer("IOI", curve(), curve().units_needed(0.9), coarse)
+    assert "As many random heads explain 0.15 of it" in answer("IOI", curve(), curve().units_needed(0.9), coarse)
 
 
 def test_what_is_masked_is_said_to_be_masked():
     masked = curve(mode="mask", needs=15)
     said = answer("IOI", masked, masked.units_needed(0.9), masked)
     assert said.startswith("IOI: gpt2 loses 90 % of the effect with 6 of 20 heads masked (90 % interval 6 to 6): a0.h0")
-    assert "As many by chance take away 1.00 of it" in said
+    assert "As many random heads take away 1.00 of it" in said
     assert said.endswith("right on 75 % of the prompts.")
 
 

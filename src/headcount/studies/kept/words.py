@@ -27,7 +27,7 @@ def answer(title: str, curve: Curve, needed: UnitsNeeded, chance: Curve | None) 
         said += f": {', '.join(first)}{rest}"
     if (by_chance := _explained(chance, needed.value)) is not None:
         verb, done = ("explain", by_chance) if keeps else ("take away", 1 - by_chance)
-        said += f". As many by chance {verb} {done:.2f} of it"
+        said += f". As many random {units} {verb} {done:.2f} of it"
     accuracy = float(curve.band("accuracy").value[-1 if keeps else 0])
     return f"{said}. The whole model is right on {_percent(accuracy)} of the prompts."
 
@@ -37,7 +37,7 @@ def _percent(share: float) -> str:
 
 
 def _explained(chance: Curve | None, k: int) -> float | None:
-    """Of the effect with k units by chance, between the two nearest k that were measured."""
+    """Of the effect with k random units, between the two nearest k that were measured."""
     if chance is None:
         return None
     found = float(np.interp(k, chance.ks, chance.band().value))
