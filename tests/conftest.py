@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from golden_folders import GOLDEN, PLANTED
+from pictures import DRAWN, leave_out_pictures
 
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
@@ -19,8 +20,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 """The browser that pages are tried in."""
-KINDS = ("kept", "head_roles", "masked_heads")
-"""Of studies, by their folders."""
 
 
 def pytest_collection_modifyitems(items):
@@ -29,9 +28,11 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """What is imported by now stays to the end: the garbage collector need not look at it again and again."""
+    """What is imported by now stays to the end: the garbage collector need not look at it again and again, nor at the
+    rest as often as it would by default."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -92,10 +93,8 @@ def shared_cache(shared_steps, monkeypatch):
 
 @pytest.fixture
 def no_figures(monkeypatch):
-    """For tests that look at what a study computes: its figures are drawn but not saved, which takes most of the time.
-    Each kind of study has a test that looks at those."""
-    for kind in KINDS:
-        monkeypatch.setattr(f"headcount.studies.{kind}.outputs.save_figure", lambda figure, folder, name="": None)
+    """For tests that look at what a study computes. Each kind of study has tests that look at its figures and page."""
+    leave_out_pictures(monkeypatch)
 
 
 @pytest.fixture
@@ -107,7 +106,7 @@ def plain_figures(monkeypatch):
         for ending in ("png", "svg", "pdf"):
             write_file(folder / f"{name}.{ending}", f"{name} as {ending}")
 
-    for kind in KINDS:
+    for kind in DRAWN:
         monkeypatch.setattr(f"headcount.studies.{kind}.outputs.save_figure", save)
 
 

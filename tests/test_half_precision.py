@@ -16,7 +16,7 @@ from families import FAMILIES, prompts, random_task, tiny
 from headcount.edit import Filling, cut_heads, head_values
 from headcount.models.wiring import find_wiring, has_edges
 
-TASK = random_task()
+TASK = random_task(lengths=(10, 8, 9))
 HALVES = (torch.float16, torch.bfloat16)
 STEPS = 2
 """Of integrated gradients."""

@@ -35,7 +35,7 @@ def graded(meter, masks):
 )  # fmt: skip
 @pytest.mark.parametrize("family", WITH_EDGES)
 def test_hard_masks_give_what_the_circuit_gives(family, fill, readers):
-    meter = CircuitMeter(tiny(family, torch.float64), PAIRS, fill=fill, reference=PAIRS, readers=readers)
+    meter = CircuitMeter(tiny(family, torch.float64, layers=2), PAIRS, fill=fill, reference=PAIRS, readers=readers)
     keeps = random_masks(meter) > 0.5
     expected = torch.from_numpy(meter.measure(keeps)["logit_diff"])
     # Families that compute norms in float32 whatever the model's type agree to that.
@@ -46,7 +46,7 @@ def test_hard_masks_give_what_the_circuit_gives(family, fill, readers):
 @pytest.mark.parametrize("family", WITH_EDGES)
 def test_gradients_of_masks_equal_finite_differences(family, absent):
     """Of the edges that are there at all: the others are not computed."""
-    meter = CircuitMeter(tiny(family, torch.float64), PAIRS)
+    meter = CircuitMeter(tiny(family, torch.float64, layers=2), PAIRS)
     masks = random_masks(meter)
     masks = (masks * (masks > absent)).requires_grad_()
     graded(meter, masks).sum().backward()

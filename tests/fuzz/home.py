@@ -131,17 +131,6 @@ class Home:
         (self.place / name).write_bytes(data)
         return name
 
-    @cached_property
-    def app(self):
-        """The command line, put together once: that takes far longer than most of what is asked of it."""
-        import typer
-
-        from headcount.cli import add_export_commands, add_study_commands, app
-
-        add_study_commands()
-        add_export_commands()
-        return typer.main.get_command(app)
-
     def called(self, *words: str, tokens_a_second: float = 1e5) -> None:
         """The command line as users call it, with the model that is there already under the name m."""
         from headcount import cli
@@ -160,8 +149,7 @@ class Home:
             *(mock.patch.object(module, "load_model", found) for module in (cli.show, cli.models, cli.check_task)),
             mock.patch.object(Bench, "model", lambda bench, name, asked: found(name)),
             mock.patch.object(forecast, "tokens_a_second", return_value=tokens_a_second),
-            mock.patch.object(cli, "add_study_commands"), mock.patch.object(cli, "add_export_commands"),
-            mock.patch.object(cuts, "load", found), mock.patch.object(cli, "app", self.app),
+            mock.patch.object(cuts, "load", found),
             mock.patch.object(sys, "argv", ["headcount", *words]),
             contextlib.redirect_stdout(out), contextlib.redirect_stderr(err),
         ]  # fmt: skip

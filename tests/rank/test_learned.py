@@ -28,7 +28,7 @@ def trained():
 
 @pytest.fixture(scope="module")
 def ioi(trained):
-    return hc.task("ioi", trained, n=24)
+    return hc.task("ioi", trained, n=16)
 
 
 @pytest.fixture(scope="module")
@@ -45,18 +45,18 @@ def area(model, task, scores, keep="absolute"):
     """How far the train prompts are from the whole model, over budgets evenly spread in their logarithm: what a ranking
     is trained for, measured with hard masks by the sweep."""
     train = hc.Task(task.name, task.title, task.metric, task.train, task.train)
-    curve = hc.sweep(model, train, scores, keep=keep, ks="log", points=10, threshold=0)
+    curve = hc.sweep(model, train, scores, keep=keep, ks="log", points=6, threshold=0)
     return float(np.abs(1 - curve.band().value[1:]).mean())
 
 
 def test_learned_heads_are_nearer_to_the_whole_model_than_the_attribution_they_begin_at(trained, ioi):
-    learned = hc.score(trained, ioi, "learned", fit=Learning(updates=40, batch=6))
+    learned = hc.score(trained, ioi, "learned", fit=Learning(updates=40, batch=4))
     first = hc.score(trained, ioi, "attribution-ig")
     assert area(trained, ioi, learned) < min(area(trained, ioi, first, keep) for keep in ("absolute", "signed"))
 
 
 def test_learned_edges_are_nearer_to_the_whole_model_than_the_attribution_they_begin_at(trained, ioi):
-    learned = hc.score(trained, ioi, "edge-learned", fit=Learning(updates=40, batch=6))
+    learned = hc.score(trained, ioi, "edge-learned", fit=Learning(updates=24, batch=4))
     first = hc.score(trained, ioi, "eap-ig")
     assert area(trained, ioi, learned) < min(area(trained, ioi, first, keep) for keep in ("absolute", "signed"))
 
@@ -70,7 +70,7 @@ def test_an_order_that_learning_has_made_worse_is_not_taken(trained, ioi, monkey
 
 
 def test_pruned_edges_do_the_task_at_the_size_that_was_aimed_for(trained, ioi):
-    found = hc.score(trained, ioi, "edge-pruning", fit=Pruning(updates=80, batch=4, target=0.9))
+    found = hc.score(trained, ioi, "edge-pruning", fit=Pruning(updates=40, batch=4, target=0.9))
     k = found.graph.n_edges // 8
     explained = [
         hc.sweep(

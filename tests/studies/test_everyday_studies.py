@@ -84,8 +84,8 @@ def test_tasks_can_share_a_panel(result):
 def test_a_line_that_leaves_its_panel_is_marked_with_how_far_it_goes():
     from curves_by_hand import curve_of
 
-    curve = curve_of(None, [0, 5, 10], draws=np.array([[[0.0], [2.33], [1.0]]]))
-    assert "▲ 2.3" in [text.get_text() for text in hc.plot(curve, threshold=None).axes[0].texts]
+    curve = curve_of(None, [0, 5, 10], draws=np.array([[[0.0], [4.33], [1.0]]]))
+    assert "▲ 4.3" in [text.get_text() for text in hc.plot(curve, threshold=None).axes[0].texts]
 
 
 def test_the_summary_says_how_steady_the_first_heads_are(result):

@@ -19,6 +19,7 @@ from headcount.studies.executors.errand import Errand
 from headcount.studies.executors.in_process import in_process
 from headcount.studies.runner import plan_study
 from headcount.studies.study import read_study
+from pictures import leave_out_pictures
 from planted_copying import records
 
 SMALLEST = {
@@ -51,21 +52,6 @@ def questions(place):
 
 def curves(name, place):
     return (place / name / "curves.csv").read_bytes()
-
-
-PICTURES = {
-    "studies.kept.outputs": ("save_figure", "draw", "draw_scores", "draw_tasks"),
-    "studies.head_roles.outputs": ("save_figure", "draw_roles"),
-    "studies.masked_heads.outputs": ("save_figure", "draw_functions", "draw_masked", "draw_steering"),
-    "studies.runner": ("write_study_report",),
-}
-
-
-def leave_out_pictures(patch):
-    """Figures and pages take most of the time of studies as small as these."""
-    for place, names in PICTURES.items():
-        for name in names:
-            patch.setattr(f"headcount.{place}.{name}", lambda *arguments, **options: None)
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def test_head_roles_says_what_it_found(folder, shared_cache, tmp_path):
     assert cell["whole_model"]["log_prob"] < 0
 
 
-@pytest.mark.usefixtures("no_figures")
+@pytest.mark.usefixtures("plain_figures")
 def test_roles_note_what_the_model_says_without_the_first_heads_of_the_first_fit(folder, shared_cache, tmp_path):
     result = run_roles(folder, tmp_path, tasks=["syntax"])
     roles, model = result.cells[0].scores, hc.load(folder)

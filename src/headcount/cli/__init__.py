@@ -6,21 +6,28 @@ import sys
 from contextlib import suppress
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..core.errors import HeadcountError, nearest
+from ..core.exports import EXPORTS
 from ..core.limits import limit_in_words
 from ..core.progress import hush
+from ..studies import STUDIES
 from . import cache, check_task, evaluate, models, pages, play, show, sweep
 from .app import app
 from .export import add_export_commands
 from .run import add_study_commands, study_first
 from .unforeseen import told_and_kept
 
-__all__ = ["app", "cache", "check_task", "evaluate", "main", "models", "pages", "play", "show", "sweep"]
+if TYPE_CHECKING:
+    from typer._click.core import Command
+
+__all__ = ["app", "cache", "check_task", "command_line", "evaluate", "main", "models", "pages", "play", "show", "sweep"]
 UsageError: Any = typer.BadParameter.__base__
+_built: "tuple[list[object], Command | None]" = ([], None)
+"""What was registered when the command line was last put together, and the command line."""
 
 
 def main() -> None:
@@ -31,9 +38,7 @@ def main() -> None:
     hush(False)
     try:
         arguments = study_first(_readable(sys.argv[1:]))
-        add_study_commands()
-        add_export_commands()
-        code = app(args=arguments, prog_name="headcount", standalone_mode=False)
+        code = command_line()(args=arguments, prog_name="headcount", standalone_mode=False)
         sys.stdout.flush()
     except HeadcountError as error:
         _refuse(str(error))
@@ -55,6 +60,21 @@ def main() -> None:
         print(f"headcount: {told_and_kept(error)}", file=sys.stderr)
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def command_line() -> "Command":
+    """All commands, plugins included. Put together again only where a study or an export has been registered since:
+    that takes longer than many commands do, and a process may call several."""
+    global _built
+    registered: list[object] = [*STUDIES.sound().values(), *EXPORTS.sound().values()]
+    known, command = _built
+    same = len(known) == len(registered) and all(a is b for a, b in zip(known, registered, strict=True))
+    if command is None or not same:
+        add_study_commands()
+        add_export_commands()
+        command = typer.main.get_command(app)
+        _built = registered, command
+    return command
 
 
 def _refuse(words: str) -> None:
