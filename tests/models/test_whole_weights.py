@@ -82,6 +82,12 @@ def test_more_layers_in_the_config_than_in_the_file(damaged):
     refused(damaged.folder, r"is not whole: model\.layers\.3\..* and 16 more are in the model")
 
 
+@pytest.mark.parametrize("named", [1.5, "LlamaForCausalLM", [7]])
+def test_architectures_are_a_list_of_names(damaged, named):
+    damaged.config(architectures=named)
+    refused(damaged.folder, "says architectures = .*, which must be a list of names")
+
+
 def test_a_classifier_is_no_language_model(damaged):
     damaged.config(architectures=["LlamaForSequenceClassification"])
     damaged.weights(lambda tensors: tensors.update({"score.weight": tensors.pop("lm_head.weight")[:2].contiguous()}))

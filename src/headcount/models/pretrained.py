@@ -83,7 +83,7 @@ def _require_all(report: Facts, where: str, hf: Any) -> None:
             f"{where} contradicts its config: {_short(name)}{more} has the shape {list(there)} in the file, and the"
             f" config wants {list(wanted)}."
         )
-    named = [name for name in getattr(hf.config, "architectures", None) or [] if isinstance(name, str)]
+    named = getattr(hf.config, "architectures", None) or []
     other = next((name for name in named if name.endswith("Classification") or "QuestionAnswering" in name), None)
     if (report["missing_keys"] or report["unexpected_keys"]) and other:
         where = f"{where}, a {shortened(other, 60)} and no language model,"

@@ -33,8 +33,15 @@ SPARE = 2**20
 
 
 def written_config(source: str | Path, options: Facts) -> Facts:
-    """The config of a folder or hub id as it is written; counts that no model has are refused."""
+    """The config of a folder or hub id as it is written; counts that no model has are refused, and names of its class
+    that are none."""
     raw: Facts = PretrainedConfig.get_config_dict(source, **options)[0]
+    named = raw.get("architectures")
+    if named is not None and not (isinstance(named, list) and all(isinstance(name, str) for name in named)):
+        raise HeadcountError(
+            f"The config of {source} says architectures = {quoted(named)}, which must be a list of names. Fix it, or"
+            " fetch it again."
+        )
     for part in _parts(raw):
         for words, names in COUNTS.items():
             most = MOST_LAYERS if words == "layers" else MOST
