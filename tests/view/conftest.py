@@ -14,6 +14,20 @@ FLAGS = (
 )  # fmt: skip
 
 
+USABLE = """() => [...document.querySelectorAll("*")].flatMap((one, place) =>
+  one.matches("a[href], button, input, select, summary, textarea, [tabindex='0']") && one.checkVisibility()
+    && !one.disabled && one.tabIndex === 0 ? [place] : [])"""
+NOTED = """() => {
+  const all = [...document.querySelectorAll("*")];
+  window.noted = [];
+  document.addEventListener("focusin", ({ target }) => {
+    const shown = [target, ...target.querySelectorAll("rect")].map((one) => getComputedStyle(one));
+    const outlined = shown.some((one) => one.outlineStyle !== "none" || parseFloat(one.strokeWidth) > 2);
+    window.noted.push({ place: all.indexOf(target), what: target.outerHTML.slice(0, 80), outlined });
+  });
+}"""  # what Tab comes to, and whether it can be seen that it has
+
+
 @pytest.fixture(scope="session")
 def browser(chromium):
     from playwright.sync_api import sync_playwright
@@ -64,6 +78,26 @@ def accessible():
         found = Axe().run(page).response["violations"]
         serious = [one for one in found if one["impact"] in ("serious", "critical")]
         assert not serious, [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in serious]
+
+    return check
+
+
+@pytest.fixture
+def tabbed_through():
+    """Tab goes to everything that can be used, in the order of the page, and it can be seen where it is."""
+
+    def check(page):
+        usable = page.evaluate(USABLE)
+        page.evaluate(NOTED)
+        for _ in range(len(usable) + 10):  # a browser may stop at what can be scrolled too
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement === document.body"):
+                break
+        reached = page.evaluate("noted")
+        places = [one["place"] for one in reached]
+        assert set(usable) <= set(places), "nothing is left out, and nothing holds the focus"
+        assert all(one["outlined"] for one in reached), [one for one in reached if not one["outlined"]]
+        assert places == sorted(places)
 
     return check
 

@@ -116,7 +116,7 @@ def test_an_older_sparse_twin_does_without_the_map(tmp_path, opened):
     assert page.locator("#sources").count() == 1
 
 
-def test_an_index_shows_searches_and_compares_results(tmp_path, monkeypatch, opened, accessible):
+def test_an_index_shows_searches_and_compares_results(tmp_path, monkeypatch, opened, accessible, tabbed_through):
     made = {}
     for place, (name, seed) in {"a/first": ("dense", 0), "second": ("sparse", 1)}.items():
         hand = ByHand(seed=seed)
@@ -129,6 +129,7 @@ def test_an_index_shows_searches_and_compares_results(tmp_path, monkeypatch, ope
     page = opened(path)
     assert page.locator(".result").count() == 3
     assert "broken" in page.locator(".warning").inner_text()
+    tabbed_through(page)
     page.fill("#search", "sparse heads-kept")
     assert page.locator(".result").get_attribute("data-result") == "second"
     page.fill("#search", "")

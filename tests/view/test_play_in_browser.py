@@ -172,6 +172,13 @@ def test_a_saved_ranking_keeps_its_first_heads_and_a_pasted_list_is_cut(opened, 
         assert after == float(made["probabilities"][token])
 
 
+def test_tab_goes_to_everything_that_can_be_used(opened, board, tabbed_through):
+    page = opened(board.url)
+    page.wait_for_selector("#next-tokens")
+    settled(page)
+    tabbed_through(page)
+
+
 def test_markup_in_every_field_is_shown_as_text_and_nothing_serious_bars_the_way(opened, board, accessible):
     page = opened(board.url)
     page.wait_for_selector("#next-tokens")

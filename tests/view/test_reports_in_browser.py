@@ -21,20 +21,6 @@ SCROLLED = """() => new Promise((done) => {
 })"""  # from the top to the end, 60 pixels a frame; gives the frames
 
 
-USABLE = """() => [...document.querySelectorAll("*")].flatMap((one, place) =>
-  one.matches("a[href], button, input, select, summary, textarea, [tabindex='0']") && one.checkVisibility()
-    && !one.disabled && one.tabIndex === 0 ? [place] : [])"""
-NOTED = """() => {
-  const all = [...document.querySelectorAll("*")];
-  window.noted = [];
-  document.addEventListener("focusin", ({ target }) => {
-    const shown = [target, ...target.querySelectorAll("rect")].map((one) => getComputedStyle(one));
-    const outlined = shown.some((one) => one.outlineStyle !== "none" || parseFloat(one.strokeWidth) > 2);
-    window.noted.push({ place: all.indexOf(target), what: target.outerHTML.slice(0, 80), outlined });
-  });
-}"""  # what Tab comes to, and whether it can be seen that it has
-
-
 def saved(page, name):
     """What a button saves."""
     with page.expect_download() as caught:
@@ -302,20 +288,11 @@ def test_a_report_of_many_heads_models_and_prompts_opens(report, opened, record_
 
 
 @pytest.mark.parametrize("kind", ["edges-kept", "masked-heads"])
-def test_tab_goes_to_everything_that_can_be_used_in_the_order_of_the_page_and_out_again(kind, report, opened):
+def test_tab_goes_to_everything_that_can_be_used_in_the_order_of_the_page_and_out_again(
+    kind, report, opened, tabbed_through
+):
     path, _ = report(kind, hand=ByHand(prompts=4))
-    page = opened(path)
-    usable = page.evaluate(USABLE)
-    page.evaluate(NOTED)
-    for _ in range(len(usable) + 10):  # a browser may stop at what can be scrolled too
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement === document.body"):
-            break
-    reached = page.evaluate("noted")
-    places = [one["place"] for one in reached]
-    assert set(usable) <= set(places), "nothing is left out, and nothing holds the focus"
-    assert all(one["outlined"] for one in reached), [one for one in reached if not one["outlined"]]
-    assert places == sorted(places)
+    tabbed_through(opened(path))
 
 
 def test_it_can_be_read_on_a_phone(report, opened):
