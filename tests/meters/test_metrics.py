@@ -28,6 +28,13 @@ def test_metric(name, one_answer, several):
     torch.testing.assert_close(values, torch.tensor([one_answer, several], dtype=torch.float64))
 
 
+def test_logits_that_are_no_numbers_are_never_right():
+    completion = collate([hc.Completion((0,), (1,))], torch.device("cpu"))
+    nothing = torch.full_like(LOGITS, torch.nan)
+    assert metric_named("accuracy")(nothing, BATCH).tolist() == [0, 0]
+    assert metric_named("accuracy")(nothing[:1], completion).tolist() == [0]
+
+
 def test_a_shift_of_all_logits_changes_nothing():
     for metric in METRICS.values():
         torch.testing.assert_close(metric(LOGITS + 7, BATCH), metric(LOGITS, BATCH))

@@ -312,3 +312,12 @@ def test_measuring_the_same_cut_alone_or_among_many_is_the_same():
     alone = [HeadMeter(model, TASK.test, filler, max_tokens=1).measure(keep[None]) for keep in keeps]
     for name in together:
         np.testing.assert_allclose(together[name], np.concatenate([one[name] for one in alone]), atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["attribution", "patching", "eap"])
+def test_scores_that_are_no_numbers_rank_nothing_and_are_refused(method):
+    model = tiny("gpt2")
+    with torch.no_grad():
+        model.hf.lm_head.weight[:] = torch.nan
+    with pytest.raises(hc.HeadcountError, match=f"{method} gives scores of 'gpt2' on 'random' that are not finite"):
+        hc.score(model, random_task(), method)

@@ -25,11 +25,11 @@ def logit_diff(logits: Tensor, batch: Batch) -> Tensor:
 
 def accuracy(logits: Tensor, batch: Batch) -> Tensor:
     """1 where the best of all right and wrong tokens is a right one. Without wrong tokens to choose among: 1 where
-    every token of the target is the one that the model would say."""
+    every token of the target is the one that the model would say. Logits that are no numbers are never right."""
     best = _listed(logits, batch.answers).amax(-1)
-    missed = best < logits.amax(-1)
+    missed = ~(best >= logits.amax(-1))
     if batch.wrongs.shape[1]:
-        missed = torch.where((batch.wrongs >= 0).any(1), best <= _listed(logits, batch.wrongs).amax(-1), missed)
+        missed = torch.where((batch.wrongs >= 0).any(1), ~(best > _listed(logits, batch.wrongs).amax(-1)), missed)
     return (batch.by_row(missed.to(logits.dtype)) == 0).to(logits.dtype)
 
 

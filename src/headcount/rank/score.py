@@ -123,7 +123,13 @@ def score(
         bar.describe(f"{model.name} · {task.name} · {method}")
         told = advance or bar.advance
         request = Request(metric, filler, positions, steps, seed, most, told, readers, memory, fit, bar.note)
-        values = chosen.function()(model, examples, request).cpu().double().numpy()
+        found = chosen.function()(model, examples, request).cpu().double()
+    if not found.isfinite().all():
+        raise HeadcountError(
+            f"{method} gives scores of {quoted(model.name)} on {quoted(task.name)} that are not finite numbers, so they"
+            " rank nothing. 'headcount check' looks for the cause; in half precision try --dtype float32."
+        )
+    values = found.numpy()
     arguments: Facts = {"metric": metric, "fill": fill, "positions": positions, "steps": steps, "seed": seed}
     facts: Facts = {"model": model.name, "task": task.name, "method": method, "metric": metric, "signed": chosen.signed}
     if graph is None:
