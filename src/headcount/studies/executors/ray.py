@@ -130,9 +130,8 @@ class OnRay:
     def news(self) -> list[News]:
         done, _ = self.ray.wait(list(self._refs), num_returns=1, timeout=MOMENT)
         news = [each for ref in done for each in self._heard(ref, *self._refs.pop(ref))]
-        if (
-            time.monotonic() - self._asked > MOMENT
-        ):  # a worker answers at once: asked all the time, it would do nothing else
+        # A worker answers at once: asked all the time, it would do nothing else.
+        if time.monotonic() - self._asked > MOMENT:
             self._asked = time.monotonic()
             asked = {worker for worker, what in self._refs.values() if what == "paid"}
             for worker, what in list(self._refs.values()):
