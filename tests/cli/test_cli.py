@@ -296,7 +296,7 @@ def test_scores_are_saved_and_compared(headcount, folder, tmp_path):
 def test_comparing_what_is_not_there_is_one_sentence(headcount, tmp_path):
     code, _, err = headcount("compare", tmp_path / "a", tmp_path / "b")
     assert code == 2
-    assert "holds no whole scores.json" in err
+    assert "holds no scores.json" in err
     assert err.count("\n") == 1
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import time
 
 import pytest
@@ -107,6 +108,34 @@ def test_saved_scores_are_swept_on_the_prompts_they_left_out(headcount, folder, 
     assert code == 0
     assert "not the prompts of the scores" in warned
     assert json.loads(said)["folder"] == str(out)
+
+
+def test_scores_of_other_weights_are_taken_with_a_warning_also_in_quiet(headcount, folder, tmp_path):
+    from transformers import AutoModelForCausalLM
+
+    other, scores = shutil.copytree(folder, tmp_path / "other"), tmp_path / "scores"
+    hf = AutoModelForCausalLM.from_pretrained(folder)
+    hf.lm_head.weight.data.mul_(1.1)
+    hf.save_pretrained(other)
+    headcount("score", folder, "ioi", "-n", 4, "--out", scores)
+    asked = ["--points", 2, "--threshold", 0, "--out", tmp_path / "swept", "--quiet"]
+    for model, told in ((folder, False), (other, True)):
+        code, _, said = headcount("sweep", scores, "--model", model, *asked)
+        assert (code, "are not those of 'other'" in said) == (0, told), said
+    asked = ["--task", "ioi", "-n", 4, "--repeats", 1, "--points", 2, "--draws", 1, "--threshold", 0.9, "--quiet"]
+    code, _, said = headcount("run", "heads-kept", "--model", other, "--scores", scores, *asked, "--out", tmp_path / "o")
+    assert (code, "are not those of 'other'" in said) == (0, True), said
+
+
+@pytest.mark.parametrize("ks", [",", "1,,2", "", "1,x"])
+def test_a_list_of_numbers_without_numbers_is_refused(headcount, folder, ks):
+    code, _, said = headcount("run", "heads-kept", "--model", folder, "--ks", ks)
+    assert (code, "--ks takes comma-separated numbers" in said) == (2, True), said
+
+
+def test_types_are_listed_without_the_empty_one(headcount, folder):
+    code, _, said = headcount("run", "heads-kept", "--model", folder, "--dtype", "int8")
+    assert (code, "Known: auto, bfloat16" in said) == (2, True), said
 
 
 def test_a_sweep_refuses_a_mode_that_is_none(headcount, folder, tmp_path):

@@ -1,5 +1,6 @@
 """What was damaged on disk is noticed, said in a sentence, and made again; what is whole is taken as it is."""
 
+import json
 import os
 import random
 import shutil
@@ -120,6 +121,55 @@ def test_who_shares_a_cache_may_read_what_others_put_there(tmp_path):
         os.umask(before)
     modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "shared").rglob("*")}
     assert modes == {0o755, 0o644}
+
+
+def test_a_file_in_the_place_of_a_step_makes_room(store, capsys):
+    shutil.rmtree(store.folder / KEYS[0])
+    (store.folder / KEYS[0]).write_text("no folder")
+    assert store.find(KEYS[0], Numbers) is None
+    store.keep(KEYS[0], result(KEYS[0]), {})
+    assert store.find(KEYS[0], Numbers) == result(KEYS[0])
+
+
+def test_checksums_that_are_none_are_named_themselves(store):
+    sums = store.folder / KEYS[0] / SUMS
+    sums.write_bytes(b"\xff" + sums.read_bytes()[1:])
+    assert damage(sums.parent) == f"{SUMS} is not as it was written"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A result that lies elsewhere, such as scores in a folder of the user's
+
+
+def flipped(data, bit):
+    changed = bytearray(data)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("name", ["numbers.json", "numbers.safetensors"])
+def test_no_flipped_bit_of_a_saved_result_gives_another_one(tmp_path, name):
+    made, path = result("a"), tmp_path / name
+    made.save(tmp_path)
+    data, noticed = path.read_bytes(), 0
+    for bit in range(8 * len(data)):
+        path.write_bytes(flipped(data, bit))
+        try:
+            assert Numbers.load(tmp_path) == made, "the hash itself was hit, so that there is none"
+        except HeadcountError as error:
+            assert "holds no whole numbers.json" in str(error)
+            noticed += 1
+    assert noticed > 0.9 * 8 * len(data)
+
+
+def test_who_changes_a_result_on_purpose_takes_its_hash_away(tmp_path):
+    path = result("a").save(tmp_path) / "numbers.json"
+    facts = json.loads(path.read_text()) | {"name": "another"}
+    path.write_text(json.dumps(facts))
+    with pytest.raises(HeadcountError, match="not as they were written. If you changed them, remove 'sha256' there"):
+        Numbers.load(tmp_path)
+    path.write_text(json.dumps({key: value for key, value in facts.items() if key != "sha256"}))
+    assert Numbers.load(tmp_path).name == "another"
 
 
 # ---------------------------------------------------------------------------------------------------------------------

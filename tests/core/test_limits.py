@@ -111,7 +111,7 @@ def test_a_command_that_cannot_print_says_so(headcount, monkeypatch, tmp_path):
     monkeypatch.setattr("headcount.cli.show.print_rows", no_room)
     code, _, err = headcount("methods")
     assert code == 2
-    assert "What there is to say cannot be written: the disk is full. Finished steps are kept." in err
+    assert "The output cannot be written: the disk is full. Finished steps are kept." in err
     said = tmp_path / "said"
     process = start("methods", cache=tmp_path, said="/dev/full", errors=said)
     assert ended(process) == 2

@@ -1,14 +1,35 @@
-"""What headcount wrote itself, changed by others: scores, output folders, reports."""
+"""What headcount wrote itself, changed by others: scores, output folders, reports. Half of them lose the hash by which
+every change is noticed, so that what is behind it is read too."""
+
+import json
+from contextlib import suppress
+
+from fuzz.home import WrongError
 
 FACTS = ("report.json", "summary.json", "provenance.json", "study.toml", "curves.csv")
+
+
+def unstamped(place, rng):
+    """Half of the times without the hashes in the JSON files of a folder."""
+    if rng.random() < 0.5:
+        return
+    for path in place.rglob("*.json"):
+        with suppress(ValueError, RecursionError):
+            facts = json.loads(path.read_bytes())
+            if isinstance(facts, dict) and facts.pop("sha256", None):
+                path.write_text(json.dumps(facts))
 
 
 def scores(home, rng):
     from headcount.rank.comparison import compare_scores, load_scores
 
-    place = home.copied(home.scores)
+    place, whole = home.copied(home.scores), load_scores(home.scores)
     home.change(rng.choice(sorted(place.iterdir())), rng)
-    compare_scores([load_scores(home.scores), load_scores(place)])
+    unstamped(place, rng)
+    found = load_scores(place)
+    if found.by_pair.tobytes() != whole.by_pair.tobytes() and "sha256" in json.loads((place / "scores.json").read_text()):
+        raise WrongError("other scores, without a word")
+    compare_scores([whole, found])
 
 
 def opened(home, rng):
@@ -18,6 +39,7 @@ def opened(home, rng):
     place = home.copied(home.results[rng.choice(list(home.results))], "result")
     inner = [path for path in sorted(place.rglob("*")) if path.is_file() and path.suffix in (".json", ".safetensors")]
     home.change(rng.choice(inner) if rng.random() < 0.6 else place / rng.choice(FACTS), rng)
+    unstamped(place, rng)
     run = hc.open(place)
     for curve in run.curves:
         curve.rows()
@@ -49,6 +71,7 @@ def exported(home, rng):
     else:
         place = home.copied(home.scores)
         home.change(rng.choice(sorted(place.iterdir())), rng)
+    unstamped(place.parent if place.is_file() else place, rng)
     home.called("export", kind, place.name, "--out", "there", *options)
 
 

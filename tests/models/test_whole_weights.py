@@ -77,6 +77,17 @@ def test_weights_that_are_no_numbers_are_named(damaged):
     refused(damaged.folder, f"its weight {DOWN} holds numbers that are not finite")
 
 
+def test_what_half_precision_cannot_hold_is_not_called_damaged(damaged):
+    damaged.weights(lambda tensors: tensors[DOWN][0].fill_(1e6))
+    assert hc.load(damaged.folder).n_layers == 3
+    refused(damaged.folder, rf"{DOWN} holds numbers that are not finite in float16. If .* float32", dtype="float16")
+
+
+def test_whole_numbers_that_no_config_explains_are_named(damaged):
+    damaged.weights(lambda tensors: tensors.update({DOWN: (100 * tensors[DOWN]).to(torch.int8)}))
+    refused(damaged.folder, rf"has {DOWN} in whole numbers \(I8\), and no quantization_config")
+
+
 def test_more_layers_in_the_config_than_in_the_file(damaged):
     damaged.config(num_hidden_layers=5)
     refused(damaged.folder, r"is not whole: model\.layers\.3\..* and 16 more are in the model")
@@ -110,6 +121,8 @@ def test_a_classifier_is_no_language_model(damaged):
         ({"pad_token_id": 10**6}, "could not be loaded"),
         ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "could not be loaded"),
         ({"quantization_config": [1]}, "could not be loaded"),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": float("nan")}}, "says 'rope_theta' = NaN"),
+        ({"rms_norm_eps": float("nan")}, "says 'rms_norm_eps' = NaN"),
         ({"rope_parameters": {"rope_type": "default", "rope_theta": "x"}}, "could not be loaded|does not run"),
     ],
 )

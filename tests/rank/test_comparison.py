@@ -1,5 +1,7 @@
 """Agreement between scores, by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -89,7 +91,7 @@ def test_roles_and_scores_are_both_found_in_their_folders(tmp_path):
     roles = hc.HeadRoles("m", "t", "zero", gates, gates, gates, np.zeros((3, 1, 2)))
     assert load_scores(roles.save(tmp_path / "roles")).method == "gating"
     assert load_scores(A.save(tmp_path / "scores")).method == "a"
-    with pytest.raises(hc.HeadcountError, match="holds no whole scores.json"):
+    with pytest.raises(hc.HeadcountError, match="holds no scores.json"):
         load_scores(tmp_path)
 
 
@@ -97,3 +99,11 @@ def test_the_figure_has_a_map_for_every_measure():
     found = hc.compare_scores([A, B, C], ks=[1, 2])
     titles = [ax.get_title(loc="left") for ax in draw_agreement(found).axes]
     assert titles == ["Spearman", "Jaccard, top 1", "Jaccard, top 2"]
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_saved_scores_that_are_no_numbers_rank_nothing(tmp_path, number):
+    values = A.by_pair.copy()
+    values[0, 0, 0] = number
+    with pytest.raises(hc.HeadcountError, match="by_pair holds numbers that are not finite, which rank nothing"):
+        load_scores(replace(A, by_pair=values).save(tmp_path))

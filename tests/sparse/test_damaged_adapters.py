@@ -56,7 +56,7 @@ def refused(folder, words):
     [
         (lambda t: {name.replace("lora_A", "lora_X"): value for name, value in t.items()}, "lora_A.* not in its files"),
         (lambda t: dict(list(t.items())[::2]), "is not whole: .* more are in the model and not in its files"),
-        (lambda t: {name: value[: len(value) // 2] for name, value in t.items()}, "could not be put on its base"),
+        (lambda t: {name: value[: len(value) // 2] for name, value in t.items()}, "size mismatch for .*lora_"),
         (lambda t: {**t, "base_model.model.extra": torch.ones(2)}, "base_model.model.extra is in its files and not"),
         (no_numbers, "numbers that are not finite"),
     ],

@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from curves_by_hand import curve_of
+from headcount.studies.kept.table import _mixed, _steady
 from headcount.studies.kept.words import answer
 
 
@@ -23,6 +25,32 @@ def test_it_says_how_many_which_how_surely_and_against_chance():
         "IOI: gpt2 needs 3 of 20 heads for 90 % of the effect (90 % interval 3 to 3): a0.h0, a0.h1, a0.h2. As many"
         " random heads explain 0.00 of it. The whole model is right on 75 % of the prompts."
     )
+
+
+def test_one_head_is_spoken_of_as_one():
+    one, chance = curve(needs=1), replace(curve(needs=20), order="chance")
+    assert "a0.h0. One random head explains 0.00 of it." in answer("IOI", one, one.units_needed(0.9), chance)
+
+
+@pytest.mark.parametrize(
+    ("always", "k", "words"),
+    [
+        (["a0.h1"], 1, "the first head is a0.h1 in all 4 repeats"),
+        ([], 1, "the first head is not the same in all 4 repeats"),
+        (["a0.h1"], 3, "1 of the first 3 heads is the same in all 4 repeats (a0.h1)"),
+        (["a0.h1", "a0.h2"], 3, "2 of the first 3 heads are the same in all 4 repeats (a0.h1, a0.h2)"),
+        ([], 3, "none of the first 3 heads are the same in all 4 repeats"),
+    ],
+)
+def test_how_steady_the_first_heads_are(always, k, words):
+    assert _steady(always, k, 4) == words
+
+
+def test_the_mix_of_an_order_is_said_once_where_it_is_one():
+    assert _mixed([0.0, 0.0], "heads") == (
+        "all heads by the size of their effect; chosen on the train prompts of each repeat"
+    )
+    assert _mixed([0.25, 1.0], "heads").startswith("25 %, 100 % of the first heads by how much they help, the others")
 
 
 def test_ten_are_named_and_the_others_counted():

@@ -76,7 +76,7 @@ def test_an_unknown_study_suggests_the_nearest(tmp_path):
 
 
 def test_unknown_overrides_are_told_like_unknown_keys():
-    with pytest.raises(hc.HeadcountError, match="the command: unknown key 'foo'"):
+    with pytest.raises(hc.HeadcountError, match="The options: unknown key 'foo'"):
         read_study("heads-kept", overrides={"foo": 1})
 
 

@@ -175,5 +175,5 @@ def test_curves_survive_saving(tmp_path, model, scores):
     assert loaded.provenance == curve.provenance
     assert list(loaded.values) == list(curve.values)
     assert len(loaded.to_frame()) == len(curve.ks) * 6
-    with pytest.raises(hc.HeadcountError, match="holds no whole curve.json"):
+    with pytest.raises(hc.HeadcountError, match="holds no curve.json"):
         hc.Curve.load(tmp_path / "elsewhere")

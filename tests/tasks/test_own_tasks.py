@@ -119,6 +119,54 @@ def test_choices_that_begin_alike_are_told(model):
     assert "2 of the choices begin with the same token" in line.warnings
 
 
+def test_a_number_is_told_as_the_token_that_it_stands_for(model):
+    ids = [model.encode(f"Mary saw {name}")[-1] for name in ("John", "Tom")]
+    entry = {"clean": "Mary saw", "corrupt": "Mary and", "answer": ids[0], "wrong": ids[1]}
+    (line,) = check_entries(model, {1: entry}).lines
+    assert line.answer == " John"
+    assert line.warnings == (f'{ids[0]} is read as the id of the token \' John\'; for the text, write " {ids[0]}"',)
+
+
+def test_a_corrupt_prompt_that_is_the_clean_one_is_told(model):
+    entry = {"clean": "Mary saw", "corrupt": "Mary saw", "answer": " John", "wrong": " Tom"}
+    (line,) = check_entries(model, {1: entry}).lines
+    assert line.warnings == ("clean and corrupt are the same prompt, so that nothing can be told from the difference",)
+
+
+def test_a_word_that_is_right_and_wrong_is_named(model):
+    entry = {"clean": "Mary saw", "corrupt": "Mary and", "answer": " John", "wrong": [" Tom", " John"]}
+    (line,) = check_entries(model, {1: entry}).lines
+    assert line.error == "An answer cannot be right and wrong at once; ' John' is both."
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.jsonl", "\n\n", "a.jsonl' is empty. It needs one example per line."),
+        ("a.csv", "clean,corrupt,answer,wrong\n", "a.csv' is empty"),
+        ("a.jsonl", "null\n", "line 1: a line must be a JSON object with clean, corrupt, answer, wrong, or with prompt,"
+         " target; got null."),
+    ],
+)  # fmt: skip
+def test_a_file_without_lines_is_bad_input(headcount, tmp_path, name, text, words):
+    (tmp_path / name).write_text(text)
+    code, _, said = headcount("tasks", "check", tmp_path / name, "--model", "tiny")
+    assert (code, words in said) == (2, True), said
+
+
+def test_an_empty_name_is_no_task(headcount):
+    code, _, said = headcount("tasks", "check", "", "--model", "tiny")
+    assert (code, "got an empty name." in said) == (2, True), said
+
+
+def test_logits_that_are_no_numbers_answer_nothing():
+    config = GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=64)
+    broken = hc.load(AutoModelForCausalLM.from_config(config), tokenizer=word_tokenizer())
+    broken.hf.transformer.ln_f.weight.data.fill_(torch.inf)
+    with pytest.raises(hc.HeadcountError, match="gives logits that are not numbers on line 1"):
+        check_entries(broken, {1: {"prompt": "w1 w2", "target": " w3"}})
+
+
 def test_a_model_at_chance_is_told(headcount, tmp_path):
     nonsense = [
         {"clean": f"We saw {name} and", "corrupt": f"We saw {name} and", "answer": a, "wrong": b}

@@ -11,7 +11,7 @@ import typer
 
 from ..core.errors import HeadcountError
 from ..core.files import write_file
-from ..core.plain import plain
+from ..core.plain import plain, quoted
 from ..core.provenance import Facts
 from ..view.tables import print_table
 from .app import BaseOption, DeviceOption, DtypeOption, JsonOption, RevisionOption, load_model, print_json, tasks_app
@@ -42,8 +42,11 @@ def check_task(
     from ..tasks.entries import is_own, read_entries
 
     if not is_own(task):
-        raise HeadcountError(f"A task of your own is a file (.jsonl, .csv, .parquet) or dataset:NAME; got {task}.")
+        got = quoted(task) if task else "an empty name"
+        raise HeadcountError(f"A task of your own is a file (.jsonl, .csv, .parquet) or dataset:NAME; got {got}.")
     entries = read_entries(task)
+    if not entries:
+        raise HeadcountError(f"The task {quoted(task)} is empty. It needs one example per line.")
     loaded = load_model(model, device, dtype, revision, base_model, bos)
     found = check_entries(loaded, entries)
     warnings = [*found.warnings, *_words(found, loaded.name, Path(task).name)]
@@ -74,7 +77,7 @@ def _facts(found: "FileCheck", warnings: list[str]) -> Facts:
 def _print_lines(found: "FileCheck", most: int) -> None:
     """One row per line that can be used, and then what is to be said of lines, one by one."""
     rows = [_row(line) for line in found.used[:most]]
-    print_table(("line", "prompt tokens", "answer tokens", "right", "probability", "the model says"), rows)
+    print_table(("line", "prompt tokens", "answer", "probability", "correct", "the model says"), rows)
     if len(found.used) > most:
         print(f"{len(found.used) - most} more lines can be used (--lines).")
     told = [(line.number, line.error or "; ".join(line.warnings), bool(line.error)) for line in found.lines]
@@ -83,6 +86,9 @@ def _print_lines(found: "FileCheck", most: int) -> None:
     used = len(found.used)
     print(f"{used} of {len(found.lines)} lines can be used.", end=" ")
     print(f"Accuracy {found.accuracy:.2f}; guessing gives {found.chance:.2f}.")
+    if used:
+        _say("An answer is correct where it is more probable than all the wrong ones, or all other choices; where there are"
+             " none, than every other token.")
 
 
 def _say(words: str) -> None:
@@ -90,8 +96,10 @@ def _say(words: str) -> None:
 
 
 def _row(line: "LineCheck") -> tuple[str, ...]:
-    numbers = str(line.number), str(line.prompt_tokens), str(line.answer_tokens)
-    return *numbers, "yes" if line.right else "no", f"{line.probability:.1%}", repr(line.said)
+    more = f" ({line.answer_tokens} tokens)" if line.answer_tokens > 1 else ""
+    answer = f"{quoted(line.answer, 24)}{more}"
+    right = "yes" if line.right else "no"
+    return str(line.number), str(line.prompt_tokens), answer, f"{line.probability:.1%}", right, repr(line.said)
 
 
 def _words(found: "FileCheck", model: str, name: str) -> list[str]:

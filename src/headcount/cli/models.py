@@ -34,11 +34,6 @@ if TYPE_CHECKING:
     from ..models import Model
 
 READERS_HELP = "Who reads keys and values: kv-heads or query-heads; or components, a head being one reader."
-PLAIN_TEXT = (
-    "The train left the station a little after nine. It was raining, and most of the people in the carriage were"
-    " reading or looking out of the window. A boy asked his mother how long the journey would take, and she told him"
-    " that they would be home before dinner."
-)
 TEXT_HELP = "Files (.txt, .jsonl), a folder, or a dataset's name; may be repeated."
 
 
@@ -92,7 +87,7 @@ def check(
         lines = wrap(f"{verdict.name} ({verdict.detail})", max(get_terminal_size().columns - 8, 40))
         print(f"{'ok    ' if verdict.passed else 'FAILED'}  " + "\n        ".join(lines), flush=True)
         passed.append(verdict.passed)
-    if loaded.tokenizer is not None and (warning := _start(loaded)):
+    if all(passed) and loaded.tokenizer is not None and (warning := _start(loaded)):
         print("\n    ".join(wrap(f"Warning: {warning}", max(get_terminal_size().columns - 4, 40))))
     if failed := passed.count(False):
         print(f"{failed} of {len(passed)} checks failed.")
@@ -102,6 +97,7 @@ def check(
 
 def _start(model: "Model") -> str:
     """Whether a plain text is read far better behind the beginning-of-text token that the tokenizer leaves out."""
+    from ..meters.selfcheck import PLAIN_TEXT
     from ..tasks.checking import start_warning
     from ..tasks.examples import Completion
 

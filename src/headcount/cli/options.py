@@ -9,6 +9,7 @@ import typer
 from pydantic.fields import FieldInfo
 
 from ..core.errors import HeadcountError
+from ..core.plain import quoted
 from ..core.settings import Settings, literals
 
 Command = Callable[..., None]
@@ -92,11 +93,14 @@ def _value(key: str, field: FieldInfo, value: object) -> object:
     kind = _element(field)
     if kind is None or (isinstance(value, str) and value in literals(field.annotation)):
         return value
-    words = value if isinstance(value, list) else [word for word in str(value).split(",") if word.strip()]
+    words = value if isinstance(value, list) else str(value).split(",")
     try:
+        if not all(map(str.strip, words)):
+            raise ValueError
         return [kind(word) for word in words]
     except ValueError as error:
-        raise HeadcountError(f"--{key} takes comma-separated numbers; got {value!r}.") from error
+        flag, what = key.replace("_", "-"), "words" if kind is str else "numbers"
+        raise HeadcountError(f"--{flag} takes comma-separated {what}; got {quoted(value)}.") from error
 
 
 def _element(field: FieldInfo) -> Callable[[str], object] | None:

@@ -7,8 +7,8 @@ import typer
 
 from ..core.errors import require_known
 from ..core.files import writable_folder, write_file
-from ..core.progress import hush
-from ..core.progress import say as note
+from ..core.progress import hush, warn
+from ..core.provenance import part_of
 from ..core.saving import csv_text
 from ..core.words import MODES, SplitBy
 from ..rank.fit import QUICK
@@ -108,17 +108,19 @@ def sweep(
     wake("sweeps", "studies.plot")
     from ..studies.kept.words import answer
     from ..studies.plot import plot
+    from ..rank.scores import warn_of_another
     from ..sweeps import sweep as measure
     from ..view.style import save_figure
 
     ranked = _scores(scores)
-    facts = ranked.provenance.get("task", {})
+    facts = part_of(ranked.provenance, "task")
     counted = facts.get("train_pairs", 100) + facts.get("test_pairs", 100)
     loaded = load_model(model or ranked.model, device, dtype, revision, base_model)
-    drawn = ranked.provenance.get("arguments", {}).get("seed", 0) if seed is None else seed
+    warn_of_another(ranked, loaded)
+    drawn = part_of(ranked.provenance, "arguments").get("seed", 0) if seed is None else seed
     asked = make_task(task or ranked.task, loaded, n=n or counted, seed=drawn, split=cast(SplitBy, split))
     if facts.get("sha256") not in (None, asked.fingerprint):
-        note(f"Warning: {OTHER_PROMPTS}")
+        warn(OTHER_PROMPTS)
     keep, mask = (order, None) if mode == "keep" else (None, order)
     curve = measure(
         loaded, asked, ranked, keep=keep, mask=mask, fill=fill, threshold=threshold, points=points, seed=drawn

@@ -84,7 +84,7 @@ class Store:
     def keep(self, key: str, result: R, description: Facts) -> R:
         """Keep a result, which appears whole or not at all, and give it back as it will be found."""
         place = self.folder / key
-        if place.exists() and not os.access(place, os.R_OK | os.X_OK):
+        if place.is_dir() and not os.access(place, os.R_OK | os.X_OK):
             return result  # It belongs to somebody else, who shares the cache and not this.
         with write_folder(place, is_whole) as unfinished:
             result.save(unfinished)

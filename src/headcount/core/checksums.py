@@ -1,12 +1,13 @@
 """Checksums, by which a result that was damaged on disk is told from a whole one.
 
 A folder has the file SHA256SUMS, with the hash of every other file and, before its name, that of the folder: what was
-put into another folder is noticed too. `sha256sum --check KEY/SHA256SUMS` reads it, beside the folders. A safetensors
-file can hold its own hash, among its facts.
+put into another folder is noticed too. `sha256sum --check KEY/SHA256SUMS` reads it, beside the folders. A file can hold
+its own hash: a safetensors file among its facts, a JSON file as one of its fields.
 """
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from .errors import HeadcountError
 from .files import write_file
 
 SUMS = "SHA256SUMS"
+LINE = re.compile(rb"[0-9a-f]{64}  .+/.+")
 BLANK = b"0" * 64
 
 
@@ -32,9 +34,12 @@ def damage(folder: Path) -> str:
         return f"it cannot be read ({error.strerror})"
     if written == found:
         return ""
-    apart = sorted(set(written.splitlines()) ^ set(found.splitlines()), key=lambda line: line[::-1])
+    lines = written.splitlines()
+    if not all(map(LINE.fullmatch, lines)):
+        return f"{SUMS} is not as it was written"
+    apart = sorted(set(lines) ^ set(found.splitlines()), key=lambda line: line[::-1])
     named = apart[0].partition(b"  ")[2].decode(errors="replace") if apart else SUMS
-    return f"{named[-80:] or SUMS} is not as it was written"
+    return f"{named[-80:]} is not as it was written"
 
 
 def is_whole(folder: Path) -> bool:
@@ -53,29 +58,42 @@ def _sums(folder: Path, name: str) -> str:
 # One file
 
 
-def sealed(serialise: Callable[[dict[str, str]], bytes], facts: dict[str, str]) -> bytearray:
-    """A safetensors file with the hash of itself among its facts; it is hashed with zeros in the place of the hash."""
-    data = bytearray(serialise({**facts, "sha256": BLANK.decode()}))
-    place = data.index(BLANK)
-    data[place : place + len(BLANK)] = hashlib.sha256(data).hexdigest().encode()
-    return data
+def sealed(serialise: Callable[[dict[str, str]], bytes], facts: dict[str, str]) -> bytes:
+    """A safetensors file with the hash of itself among its facts."""
+    return stamped(serialise({**facts, "sha256": BLANK.decode()}))
 
 
 def unsealed(path: Path) -> tuple[bytes, dict[str, str]]:
     """Such a file and its facts; an error where it is not as it was written."""
-    data = memoryview(path.read_bytes())
+    data = path.read_bytes()
     try:
-        end = 8 + int.from_bytes(data[:8], "little")
-        header = bytes(data[8:end])
-        facts: dict[str, str] = json.loads(header)["__metadata__"]
-        mark = facts["sha256"].encode()
-        place = 8 + header.index(mark)
-        rest = data[:place], BLANK, data[place + len(mark) :]
+        facts: dict[str, str] = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        whole = is_as_stamped(data, facts["sha256"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise HeadcountError(f"{path} is damaged: its facts cannot be read.") from error
-    found = hashlib.sha256()
-    for part in rest:
-        found.update(part)
-    if found.hexdigest().encode() != mark:
+    if not whole:
         raise HeadcountError(f"{path} is damaged: it is not as it was written.")
-    return data.obj, facts  # type: ignore[return-value]
+    return data, facts
+
+
+def stamped(data: bytes, beside: bytes = b"") -> bytes:
+    """What has room for a hash (`BLANK`), with the hash there: of itself, with zeros in that place, and of a file that
+    lies beside it."""
+    return data.replace(BLANK, _hash(data, beside), 1)
+
+
+def is_as_stamped(data: bytes, stamp: str, beside: bytes = b"") -> bool:
+    """Whether what `stamped` wrote is what it was; `stamp` is the hash that it holds."""
+    mark = stamp.encode()
+    place = data.find(mark)
+    if len(mark) != len(BLANK) or place < 0:
+        return False
+    view = memoryview(data)
+    return _hash(view[:place], BLANK, view[place + len(mark) :], beside) == mark
+
+
+def _hash(*parts: bytes | memoryview) -> bytes:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part)
+    return found.hexdigest().encode()

@@ -47,7 +47,7 @@ def writable_folder(folder: Path, space: int = LEAST_SPACE) -> Path:
     return folder
 
 
-def write_file(path: Path, content: str | bytes | bytearray) -> None:
+def write_file(path: Path, content: str | bytes) -> None:
     """Write a file that is never seen half done, also after a kill; a link of that name is replaced, not followed. What
     killed runs have left beside it goes."""
     data = content.encode() if isinstance(content, str) else content

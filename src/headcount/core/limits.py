@@ -30,8 +30,8 @@ _IN_RUST = re.compile(r"os error (\d+)|code: (\d+)")
 """How safetensors and tokenizers, which write files themselves, tell the number of an error."""
 
 
-def refusal(place: Path, error: BaseException) -> HeadcountError | None:
-    """Why something could not be written to a place, where a limit is the reason."""
+def refusal(place: Path | None, error: BaseException) -> HeadcountError | None:
+    """Why something could not be written to a place, or to where the output goes, where a limit is the reason."""
     number = _number(error)
     if number in FULL:
         what, cure = FULL[number], "Make room, or name another folder"
@@ -39,6 +39,8 @@ def refusal(place: Path, error: BaseException) -> HeadcountError | None:
         what, cure = CLOSED[number], "Name another folder"
     else:
         return None
+    if place is None:
+        return HeadcountError(f"The output cannot be written: {what}. {KEPT}. Send it elsewhere, and run it again.")
     named = "--out for results, HEADCOUNT_CACHE for the cache"
     return HeadcountError(f"{place} cannot be written: {what}. {KEPT}. {cure} ({named}), and run it again.")
 
@@ -50,7 +52,7 @@ def limit_in_words(error: BaseException) -> str:
         cure = "Give it fewer or shorter prompts, a smaller batch or --memory, or a smaller model, and run it again"
         return f"The machine has no memory left ({words}). {KEPT}. {cure}."
     place = getattr(error, "filename", None)
-    found = refusal(Path(str(place)) if place else Path("What there is to say"), error)
+    found = refusal(Path(str(place)) if place else None, error)
     return "" if found is None else str(found)
 
 

@@ -72,8 +72,16 @@ def hush(quiet: bool = True) -> None:
 
 def say(words: str) -> None:
     """One line on stderr, if it can be written."""
-    if _hushed:
-        return
+    if not _hushed:
+        _print(words)
+
+
+def warn(words: str) -> None:
+    """The same, also where notes are hushed."""
+    _print(f"Warning: {words}")
+
+
+def _print(words: str) -> None:
     with suppress(OSError):
         Console(stderr=True).print(Text(plain(words)), style="dim", soft_wrap=True)
 

@@ -28,3 +28,9 @@ def versions(*others: str) -> dict[str, str]:
 
 def provenance(model: Described, task: Described, arguments: Facts) -> Facts:
     return {"versions": versions(), "model": model.facts(), "task": task.facts(), "arguments": arguments}
+
+
+def part_of(origin: Facts, part: str) -> Facts:
+    """What a provenance that was read says of its model, task or arguments; nothing, where it is not as it should be."""
+    found = origin.get(part)
+    return found if isinstance(found, dict) else {}

@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as serialise_arrays
 
+from .checksums import BLANK, is_as_stamped, stamped
 from .errors import HeadcountError, in_short
 from .files import writable_folder, write_file
 from .provenance import Facts
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pandas
 
 UNREADABLE: tuple[type[Exception], ...] = (*STUMBLED, SafetensorError, ValidationError)
+STAMP = "sha256"
 Cell = str | int | float | None
 Row = dict[str, Cell]
 Floats = NDArray[np.float64]
@@ -32,12 +34,14 @@ Floats = NDArray[np.float64]
 
 class Saved:
     """A dataclass that can be saved into a folder and loaded again. Fields that hold an array, or a dict of arrays, go
-    to `FILE.safetensors`, all others to `FILE.json`; what is read is checked against the types of the fields, to the
-    leaves, and against `AXES`."""
+    to `FILE.safetensors`, all others to `FILE.json`, with a hash of both; what is read is checked against it, against the
+    types of the fields, to the leaves, and against `AXES`."""
 
     FILE: ClassVar[str]
     AXES: ClassVar[dict[str, tuple[str, ...]]] = {}
     """Of fields with arrays, or lists, what their axes are; those of one name have the same length, and not 0."""
+    FINITE: ClassVar[tuple[str, ...]] = ()
+    """Fields that units are ranked by, where a number that is none would take a place."""
 
     def save(self, folder: str | Path) -> Path:
         """Write two files into a folder, the JSON last, so that its presence says that both are whole."""
@@ -53,9 +57,10 @@ class Saved:
                 facts[name] = list(value)
             else:
                 facts[name] = adapter.dump_python(value, mode="json")
-        facts |= self.beside()
-        write_file(place / f"{self.FILE}.safetensors", serialise_arrays(arrays))
-        write_file(place / f"{self.FILE}.json", json.dumps(facts, indent=1, sort_keys=True) + "\n")
+        facts |= {**self.beside(), STAMP: BLANK.decode()}
+        tensors, text = serialise_arrays(arrays), json.dumps(facts, indent=1, sort_keys=True) + "\n"
+        write_file(place / f"{self.FILE}.safetensors", tensors)
+        write_file(place / f"{self.FILE}.json", stamped(text.encode(), tensors))
         return place
 
     def beside(self) -> Facts:
@@ -70,8 +75,11 @@ class Saved:
         """What `save` wrote, or an error that says what is wrong with it."""
         place, found = Path(folder), dict[str, Any]()
         try:
-            facts = json.loads((place / f"{cls.FILE}.json").read_text(encoding="utf-8"))
-            arrays = parse_arrays((place / f"{cls.FILE}.safetensors").read_bytes())
+            text, tensors = ((place / f"{cls.FILE}.{kind}").read_bytes() for kind in ("json", "safetensors"))
+            facts, arrays = json.loads(text), parse_arrays(tensors)
+            # Without a hash: of an older headcount, or changed on purpose.
+            if STAMP in facts and not is_as_stamped(text, str(facts[STAMP]), tensors):
+                raise ValueError(f"they are not as they were written. If you changed them, remove {STAMP!r} there.")
             for name, (kind, adapter) in _plan(cast(Any, cls)).items():
                 if kind == "array":
                     found[name] = arrays[name]
@@ -81,12 +89,15 @@ class Saved:
                     found[name] = adapter.validate_python(facts[name])
             made = cls(**found)
             _require_axes(made)
+            if wrong := [name for name in cls.FINITE if not np.isfinite(getattr(made, name)).all()]:
+                raise ValueError(f"{wrong[0]} holds numbers that are not finite, which rank nothing")
             made.require_sound()
             return made
         except UNREADABLE as error:
-            raise HeadcountError(
-                f"The folder {place} holds no whole {cls.FILE}.json and {cls.FILE}.safetensors: {in_short(error)}"
-            ) from error
+            missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+            files, told = f"{cls.FILE}.json and {cls.FILE}.safetensors", in_short(error).rstrip(".")
+            why = f"holds no {files}" if missing else f"holds no whole {files}: {told}"
+            raise HeadcountError(f"The folder {place} {why}.") from error
 
 
 def _require_axes(made: Saved) -> None:

@@ -69,7 +69,7 @@ def sentence(cls: type[BaseModel], error: ErrorDetails) -> str:
         case "missing":
             return f"{key} is missing."
         case "literal_error" if isinstance(came, str):
-            return f"{key} cannot be {quoted(came)}.{did_you_mean(came, literals(hint))}"
+            return f"{key} cannot be {quoted(came)}.{did_you_mean(came, filter(None, literals(hint)))}"
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
             return f"{key} must be {_range(field, error)}; got {quoted(came)}."
         case "value_error":

@@ -20,7 +20,7 @@ from ..models.wiring import kv_heads
 from ..rank.comparison import load_scores
 from ..rank.gating import ContrastGates
 from ..rank.roles import HeadRoles
-from ..rank.scores import HeadScores, ranked
+from ..rank.scores import HeadScores, ranked, warn_of_another
 from ..tasks import task as make_task
 from ..tasks.examples import Example
 
@@ -97,6 +97,8 @@ def cut_of(scores: HeadScores | None, choice: CutChoice, model: Model | None = N
     if model is None and name is None:
         raise HeadcountError("A cut needs a model, and none is named. Give --model.")
     loaded = model or load(str(name), device=choice.device, dtype=choice.dtype, base=choice.base_model)
+    if scores is not None:
+        warn_of_another(scores, loaded)
     reference: Sequence[Example] = ()
     if Fill.parse(choice.fill).needs_reference:
         asked = choice.task or (scores.task if scores else None)

@@ -13,6 +13,11 @@ from ..tasks.examples import Pair
 from .circuits import CircuitMeter
 
 LENGTH = 12
+PLAIN_TEXT = (
+    "The train left the station a little after nine. It was raining, and most of the people in the carriage were"
+    " reading or looking out of the window. A boy asked his mother how long the journey would take, and she told him"
+    " that they would be home before dinner."
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,8 @@ def check(model: Model) -> Iterator[Verdict]:
     hooks = _hook_count(model.hf)
     checks = (_same_logits, _same_last_logits, _all_from_other_run, _zero_is_zeroed_weight, _prefix_is_reused)
     of_edges = (_edges_end_where_they_should,) if has_edges(model) else ()
-    for test in checks + of_edges:
+    of_text = (_tokens_are_known,) if model.tokenizer is not None else ()
+    for test in checks + of_edges + of_text:
         try:
             with torch.no_grad():
                 passed, detail = test(model, clean.to(model.device), corrupt.to(model.device))
@@ -66,6 +72,11 @@ def _all_from_other_run(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[b
         mixed = model.logits(clean)
     same = clean == corrupt
     return _close(model.logits(corrupt)[same], mixed[same])
+
+
+def _tokens_are_known(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[bool, str]:
+    """the tokenizer makes tokens that the model knows"""
+    return True, f"{len(model.encode(PLAIN_TEXT))} of a plain text"
 
 
 def _zero_is_zeroed_weight(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[bool, str]:

@@ -94,7 +94,8 @@ def merge_adapter(hf: PreTrainedModel, folder: Path) -> PreTrainedModel:
     except (HeadcountError, MemoryError):
         raise
     except Exception as error:  # of peft, safetensors and torch, for files that are missing, broken or for another base
-        raise HeadcountError(f"{where} could not be put on its base: {in_short(error)}") from error
+        told = Exception(str(error).partition(":\n")[2] or error)  # torch names the class first, then the tensor
+        raise HeadcountError(f"{where} could not be put on its base: {in_short(told)}") from error
     require_same(list(wanted), [name for name in there if name in wanted or name not in of_base], where)
     require_finite(wrapped, where)
     return _merged(wrapped, where, "Load it with peft, and give headcount.load the model with merge=False.")

@@ -14,6 +14,7 @@ from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.errors import HeadcountError
 from ..core.keys import digest
+from ..core.plain import quoted
 from ..core.provenance import Facts
 from .adapters import live_adapters
 from .anatomy import Anatomy
@@ -165,6 +166,11 @@ class Model:
         ids = list(self.require_tokenizer()(text)["input_ids"])
         if text and not ids:
             raise HeadcountError(f"The tokenizer of {self.name} makes no tokens of {text[:40]!r}. Are its files there?")
+        if ids and max(ids) >= self.vocabulary:
+            raise HeadcountError(
+                f"The tokenizer of {self.name} makes the token id {max(ids)} of {quoted(text, 40)}, and the model knows"
+                f" {self.vocabulary} tokens. Is it the tokenizer of another model?"
+            )
         # Some tokenizers close every text with an end token; a prompt must stay open.
         end = getattr(self.tokenizer, "eos_token_id", None)
         while len(ids) > 1 and ids[-1] == end:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -16,8 +17,12 @@ from .written_config import check_config
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "tokenizer.model", "spiece.model")
 TRIED = "One word, and two."
+TRIED_TOKENS = 8  # from the whole vocabulary, two at a time
 SHOWN = 2  # names of weights in a message
 SHORT, LONG = 60, 160  # letters of what another library said, behind a long sentence and behind a short one
+HALVES = (torch.float16, torch.bfloat16)
+WHOLE = {"BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64"}
+"""Kinds of numbers in a safetensors file that no plain weight has."""
 CONFIG_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "subfolder")
 
 
@@ -38,6 +43,7 @@ def load_pretrained(source: str | Path, options: Facts, where: str, refusal: str
         words, room = (refusal, SHORT) if refusal else (f"{where} could not be loaded", LONG)
         raise HeadcountError(f"{words}: {in_short(error, room)}") from error
     _require_all(loaded[1], where, hf)
+    _require_floats(Path(source), where, hf)
     require_finite(hf, where)
     _try_out(hf, where)
     return hf
@@ -64,7 +70,11 @@ def require_finite(module: nn.Module, where: str) -> None:
         if weight.is_floating_point() and weight.numel() and not weight.is_meta:
             low, high = weight.detach().aminmax()
             if not bool(low.isfinite() and high.isfinite()):
-                raise HeadcountError(f"{where} is damaged: its weight {name} holds numbers that are not finite.")
+                what = f"its weight {_short(name)} holds numbers that are not finite"
+                if weight.dtype in HALVES:
+                    told = f"{what} in {str(weight.dtype).removeprefix('torch.')}. If they are in float32, load it so"
+                    raise HeadcountError(f"{where} cannot be used: {told} (--dtype float32); else it is damaged.")
+                raise HeadcountError(f"{where} is damaged: {what}.")
 
 
 def require_same(wanted: Collection[str], there: Collection[str], where: str) -> None:
@@ -73,6 +83,23 @@ def require_same(wanted: Collection[str], there: Collection[str], where: str) ->
         raise HeadcountError(f"{where} is not whole: {_named(missing)} in the model and not in its files.")
     if unknown := sorted(set(there) - set(wanted)):
         raise HeadcountError(f"{where} belongs to another model: {_named(unknown)} in its files and not in the model.")
+
+
+def _require_floats(folder: Path, where: str, hf: Any) -> None:
+    """Whole numbers in a file are weights of a quantised model, whose config says how to read them; transformers would
+    take them as they are."""
+    if not folder.is_dir() or getattr(hf, "is_quantized", False):
+        return
+    weights = {name for name, weight in hf.named_parameters() if weight.is_floating_point()}
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, framework="pt") as file:
+            for name in file.keys():  # noqa: SIM118, which is no dict
+                kind = file.get_slice(name).get_dtype()
+                if kind in WHOLE and not weights.isdisjoint({name, f"{hf.base_model_prefix}.{name}"}):
+                    raise HeadcountError(
+                        f"{where} is not as its config says: its file has {_short(name)} in whole numbers ({kind}), and"
+                        " no quantization_config says what they mean. Fetch it again."
+                    )
 
 
 def _require_all(report: Facts, where: str, hf: Any) -> None:
@@ -104,8 +131,9 @@ def _short(name: str) -> str:
 def _try_out(hf: Any, where: str) -> None:
     """A config that contradicts itself in what has no weights is found when it runs."""
     try:
-        device = hf.get_input_embeddings().weight.device
-        logits = hf(input_ids=torch.zeros((1, 2), dtype=torch.long, device=device), use_cache=False).logits
+        known = hf.get_input_embeddings().weight
+        spread = torch.linspace(0, len(known) - 1, TRIED_TOKENS, device=known.device).long().view(-1, 2)
+        logits = hf(input_ids=spread, use_cache=False).logits
     except MemoryError:
         raise
     except Exception as error:  # whatever its layers stumble over

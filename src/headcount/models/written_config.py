@@ -1,6 +1,7 @@
 """A config as it is written, looked at before anything is built from it: a billion layers are refused at once, and not
 when the memory is full."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ def written_config(source: str | Path, options: Facts) -> Facts:
             f"The config of {source} says architectures = {quoted(named)}, which must be a list of names. Fix it, or"
             " fetch it again."
         )
+    if name := _not_a_number(raw):
+        raise HeadcountError(f"The config of {source} says {name} = NaN, which is no number. Fix it, or fetch it again.")
     for part in _parts(raw):
         for words, names in COUNTS.items():
             most = MOST_LAYERS if words == "layers" else MOST
@@ -93,6 +96,15 @@ def _parts(raw: Facts) -> Iterator[Facts]:
     """The config, and those of its parts, such as the language model of a model of images and text."""
     yield raw
     yield from (part for part in raw.values() if isinstance(part, dict))
+
+
+def _not_a_number(value: Any, name: str = "") -> str:
+    """Where a config says NaN, which JSON cannot say and Python's reader takes; empty where nowhere."""
+    if isinstance(value, dict):
+        return next(filter(None, (_not_a_number(inner, str(key)) for key, inner in value.items())), "")
+    if isinstance(value, list):
+        return next(filter(None, (_not_a_number(inner, name) for inner in value)), "")
+    return quoted(name) if isinstance(value, float) and math.isnan(value) else ""
 
 
 def _is_count(value: Any, most: int) -> bool:

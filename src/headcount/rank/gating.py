@@ -121,6 +121,7 @@ class ContrastGates(Saved):
 
     FILE: ClassVar[str] = "contrast"
     AXES: ClassVar[dict[str, tuple[str, ...]]] = {"gates": ("seed", "layer", "head")}
+    FINITE: ClassVar[tuple[str, ...]] = ("gates",)
 
     model: str
     retain: str

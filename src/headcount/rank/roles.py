@@ -31,6 +31,7 @@ class HeadRoles(Saved, Tabled, Shown):
     AXES: ClassVar[dict[str, tuple[str, ...]]] = {
         **dict.fromkeys(("free", "plus", "minus"), ("seed", "layer", "head")), "losses": ("stage", "update", "seed"),
     }  # fmt: skip
+    FINITE: ClassVar[tuple[str, ...]] = ("free", "plus", "minus")
 
     model: str
     task: str

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.errors import HeadcountError
-from ..core.provenance import Facts
+from ..core.plain import quoted
+from ..core.progress import warn
+from ..core.provenance import Facts, part_of
 from ..core.saving import Floats, Row, Saved, Tabled
 from ..core.shown import Shown
 from ..core.words import READERS, Readers, ScoreOrder, Units
@@ -50,6 +52,7 @@ class HeadScores(Saved, Tabled, Shown):
 
     FILE: ClassVar[str] = "scores"
     AXES: ClassVar[dict[str, tuple[str, ...]]] = {"by_pair": ("sample", "layer", "head")}
+    FINITE: ClassVar[tuple[str, ...]] = ("by_pair",)
     units: ClassVar[Units] = "heads"
 
     model: str
@@ -113,6 +116,7 @@ class EdgeScores(Saved, Tabled, Shown):
 
     FILE: ClassVar[str] = "edge-scores"
     AXES: ClassVar[dict[str, tuple[str, ...]]] = {"values": ("writer", "reader")}
+    FINITE: ClassVar[tuple[str, ...]] = ("values",)
     units: ClassVar[Units] = "edges"
 
     model: str
@@ -180,3 +184,12 @@ class EdgeScores(Saved, Tabled, Shown):
             {**facts, "writer": writers[f], "reader": readers[b], "score": float(self.values[f, b])}
             for f, b in np.argwhere(self.graph.real)
         ]
+
+
+def warn_of_another(scores: HeadScores | EdgeScores, model: Model) -> None:
+    """Scores that were saved may be of a model with the same shape and other weights: a choice, or a slip."""
+    if part_of(scores.provenance, "model").get("sha256") not in (None, model.fingerprint):
+        warn(
+            f"the scores are of {quoted(scores.model)}, whose weights, precision or config are not those of"
+            f" {quoted(model.name)}, which goes by them."
+        )

@@ -61,7 +61,7 @@ def read_study(
     """
     path = study_path(str(source))
     raw, kind = parse(path)
-    kind.settings.check_table(overrides or {}, "the command")
+    kind.settings.check_table(overrides or {}, "The options")
     late = {**(raw.get("quick", {}) if quick else {}), **(overrides or {})}
     written: list[Table] = raw.get("panel", [])
     if tasks:

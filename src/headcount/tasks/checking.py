@@ -4,6 +4,8 @@ Each line is read as a study would read it, then the model answers it. What is l
 
     an answer without a space in front, where the model would write one   its probability is next to nothing
     right and wrong answers whose texts begin with the same token         nothing to tell them apart by
+    an answer that is a number, and so the id of a token, behind a prompt of text
+    a corrupt prompt that is the clean one                                nothing differs between them
     the same line twice
     a tokenizer that puts no beginning-of-text token in front, where the model does better with one
     an accuracy that is not told from guessing
@@ -17,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ..core.errors import HeadcountError
+from ..core.plain import quoted
 from ..models import Model
 from . import tokens_of
 from .batches import collate
@@ -40,6 +43,8 @@ class LineCheck:
     """Why it cannot be used."""
     prompt_tokens: int = 0
     answer_tokens: int = 0
+    answer: str = ""
+    """Its text; of several, the first one's."""
     right: bool = False
     probability: float = 0.0
     """Of the answer's first token, or tokens."""
@@ -121,25 +126,32 @@ def _looked_at(
 ) -> LineCheck:
     batch = collate([example], model.device)
     logits = model.last_logits(batch.clean, batch.spots, rows=batch.rows).float()
+    if bool(logits.isnan().any()):
+        raise HeadcountError(
+            f"{quoted(model.name)} gives logits that are not numbers on line {number}. 'headcount check' looks for the"
+            " cause; in half precision try --dtype float32."
+        )
     chances = logits.softmax(-1)
     best = logits[0].argmax()
     if isinstance(example, Pair):
         listed = [int(token) for token in (*example.answers, *example.wrongs)]
         right = max(listed, key=lambda token: float(logits[0, token])) in example.answers
         probability = float(chances[0, list(example.answers)].sum())
-        answer_tokens = 1
+        answer = example.answers[:1]
     else:
         picked = chances.gather(1, batch.answers[:, :1])[:, 0]
-        probability, answer_tokens = float(picked.prod()), len(example.target)
+        probability, answer = float(picked.prod()), example.target
         right = _chosen(model, example) if example.others else bool((logits.argmax(-1) == batch.answers[:, 0]).all())
     shared = _shared_start(example, entry, tokens)
     needs_space = _meant_with_space(model, entry, chances[0], tokens)
-    told = [*warnings, *([shared] if shared else [])]
+    told = [*warnings, *([shared] if shared else []), *_numbers_for_words(model, entry)]
+    if isinstance(example, Pair) and example.clean == example.corrupt:
+        told.append("clean and corrupt are the same prompt, so that nothing can be told from the difference")
     if needs_space:
         told.append("the answer has no space in front, and with one it is far more probable (--fix-space)")
     size = len(example.clean if isinstance(example, Pair) else example.prompt)
-    said = model.token_texts([int(best)])[0]
-    return LineCheck(number, "", size, answer_tokens, right, probability, said, tuple(told), needs_space)
+    said, text = model.token_texts([int(best)])[0], "".join(model.token_texts(answer))
+    return LineCheck(number, "", size, len(answer), text, right, probability, said, tuple(told), needs_space)
 
 
 def _chosen(model: Model, example: Completion) -> bool:
@@ -158,6 +170,16 @@ def _shared_start(example: Example, entry: Entry, tokens: Tokens) -> str:
         return ""
     alike = [other for other in example.others if other[0] == example.target[0]]
     return f"{len(alike) + 1} of the choices begin with the same token" if alike else ""
+
+
+def _numbers_for_words(model: Model, entry: Entry) -> list[str]:
+    """What numbers behind a text stand for; whoever wrote 5 may have meant the digit."""
+    if not isinstance(entry.get("clean"), str):
+        return []
+    values = [entry[key] if isinstance(entry[key], list) else [entry[key]] for key in ("answer", "wrong")]
+    ids = [value for listed in values for value in listed if isinstance(value, int)][:1]
+    texts = zip(ids, model.token_texts(ids), strict=True)
+    return [f'{token} is read as the id of the token {text!r}; for the text, write " {token}"' for token, text in texts]
 
 
 def _meant_with_space(model: Model, entry: Entry, chances: Tensor, tokens: Tokens) -> bool:

@@ -97,7 +97,7 @@ def read_lines(path: Path) -> dict[int, Entry]:
         if not isinstance(entry, dict):
             raise HeadcountError(
                 f"{path}, line {number}: a line must be a JSON object with {', '.join(PAIR)}, or with"
-                f" {', '.join(COMPLETION)}; got a {type(entry).__name__}."
+                f" {', '.join(COMPLETION)}; got {'null' if entry is None else quoted(entry)}."
             )
         entries[number] = entry
     return entries

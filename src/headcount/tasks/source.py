@@ -123,6 +123,8 @@ class Tokens:
         """The pair that a draft stands for. Raises `HeadcountError` where the tokenizer does not allow it."""
         clean, corrupt = (self.encode(text) if isinstance(text, str) else text for text in (draft.clean, draft.corrupt))
         right, wrong = ([self.next_id(draft.clean, word) for word in words] for words in (draft.answers, draft.wrongs))
+        if both := [word for word, token in zip(draft.answers, right, strict=True) if token in wrong]:
+            raise HeadcountError(f"An answer cannot be right and wrong at once; {quoted(both[0])} is both.")
         made = Pair(tuple(clean), tuple(corrupt), tuple(right), tuple(wrong))
         for token in (*made.clean, *made.corrupt, *made.answers, *made.wrongs):
             if self.vocabulary is not None and not 0 <= token < self.vocabulary:

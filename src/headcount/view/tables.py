@@ -15,10 +15,16 @@ if TYPE_CHECKING:
     from ..rank.comparison import Comparison
     from ..sparse.evaluation import Evaluation
 
+SHORT = 13
+"""Letters of a cell up to which it stays on one line."""
+
 
 def print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """Cells are texts, whatever they look like: `m[v2]` is a name, and no style."""
-    table = Table(*(Column(_cell(words)) for words in header), box=SIMPLE_HEAD, pad_edge=False)
+    """Cells are texts, whatever they look like: `m[v2]` is a name, and no style. Where there is too little room, long
+    cells are broken, and short ones, such as numbers, are not."""
+    widths = [max(len(row[place]) for row in (header, *rows)) for place in range(len(header))]
+    columns = [Column(_cell(name), no_wrap=width <= SHORT) for name, width in zip(header, widths, strict=True)]
+    table = Table(*columns, box=SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*map(_cell, row))
     # A pipe has no width of its own; let the table have what it needs there.
@@ -26,13 +32,18 @@ def print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Non
 
 
 def _cell(text: str) -> Text:
-    return Text(plain(text))
+    return Text(_held_together(plain(text)))
+
+
+def _held_together(words: str) -> str:
+    """No line of a terminal ends between a number and its per cent."""
+    return words.replace(" %", "\u00a0%") if Console().is_terminal else words
 
 
 def say(words: str = "") -> None:
     """A sentence, broken between words in a terminal."""
     console = Console()
-    console.print(Text(plain_lines(words)), highlight=False, soft_wrap=not console.is_terminal)
+    console.print(Text(_held_together(plain_lines(words))), highlight=False, soft_wrap=not console.is_terminal)
 
 
 def number(value: float | None, form: str) -> str:

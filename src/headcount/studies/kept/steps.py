@@ -17,7 +17,7 @@ from ...models import Model
 from ...rank import METHODS
 from ...rank.fit import Learning, fit_for
 from ...rank.score import asked_of, score
-from ...rank.scores import EdgeScores, HeadScores
+from ...rank.scores import EdgeScores, HeadScores, warn_of_another
 from ...rank.search import MASKS, search
 from ...rank.search import Found as Searched
 from ...sweeps import Curve, Repeats, sweep
@@ -117,6 +117,7 @@ def plan_once(
     if isinstance(panel, HeadsKept) and panel.scores:
         given = HeadScores.load(panel.scores)
         given.require_shape(model)
+        warn_of_another(given, model)
         facts: dict[str, Any] = {"method": given.method, "metric": given.metric, "signed": given.signed}
         settings = {**facts, "by_pair": given.by_pair.tolist(), "samples": given.samples}
         scoring = subject.step(f"{label} · {given.method}", given_step, settings, 0, 0)

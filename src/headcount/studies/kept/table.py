@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from ...core.words import in_words
+from ...core.words import counted, in_words
 from ...edit import Fill
 from ...view.tables import number, print_table, say
 from ..runner import StudyResult
 from ..table import print_end
 from .outputs import KeptEntry, KeptSummary
 from .tasks import words as words_of_tasks
+from .words import NAMED
 
 
 def show(result: StudyResult[KeptSummary]) -> None:
@@ -36,14 +37,11 @@ def show(result: StudyResult[KeptSummary]) -> None:
         for fill in fills:
             _print_areas([e for e in entries if e["fill"] == fill], f", {fill} fill" * (len(fills) > 1))
     for entry in (entry for entry in entries if entry["mixes"]):
-        shares = ", ".join(f"{mix:.0%}".replace("%", " %") for mix in entry["mixes"])
-        words = f"{shares} of the first {unit} by what they help, the others by size; chosen on train"
-        say(f"{_line(entry, entries)}: {words}{', repeat by repeat' * (len(entry['mixes']) > 1)}.")
+        say(f"{_line(entry, entries)}: {_mixed(entry['mixes'], unit)}.")
     for entry in entries:
         if stable := entry["stability"]:
             always = [head for head, share in stable["shares"].items() if share == 1]
-            words = f"of the first {stable['k']} heads, {len(always)} are the same in all {entry['repeats']} repeats"
-            say(f"{_line(entry, entries)}: {words} ({', '.join(always[:10]) or 'none'}).")
+            say(f"{_line(entry, entries)}: {_steady(always, stable['k'], entry['repeats'])}.")
     for tasks in result.summary["tasks"]:
         for sentence in words_of_tasks(tasks):
             say(sentence)
@@ -73,10 +71,30 @@ def _answers(entries: Sequence[KeptEntry]) -> Iterator[str]:
         held = ""
         if entry["confirmed"] is not None:
             ends = " to ".join(number(entry[end], ".2f") for end in ("confirmed_low", "confirmed_high"))
-            verb = "explain" if entry["mode"] == "keep" else "leave"
-            held = f" {entry['confirmed_units']:,}, chosen on one half of the prompts, {verb} {entry['confirmed']:.2f}"
-            held += f" of it on the other ({ends})."
+            one, verb = entry["confirmed_units"] == 1, "explain" if entry["mode"] == "keep" else "leave"
+            count = counted(entry["confirmed_units"] or 0, entry["units"])
+            held = f" {count} chosen on half of the prompts {verb}{'s' * one} {entry['confirmed']:.2f} of it on the"
+            held += f" other half ({ends})."
         yield entry["words"] + held
+
+
+def _mixed(mixes: Sequence[float], unit: str) -> str:
+    """What the order `best` is, repeat by repeat."""
+    shares = list(dict.fromkeys(mixes))
+    chosen = "chosen on the train prompts" + " of each repeat" * (len(mixes) > 1)
+    if shares in ([0.0], [1.0]):
+        return f"all {unit} by {'how much they help' if shares[0] else 'the size of their effect'}; {chosen}"
+    told = ", ".join(f"{100 * share:.0f} %" for share in shares)
+    return f"{told} of the first {unit} by how much they help, the others by the size of their effect; {chosen}"
+
+
+def _steady(always: Sequence[str], k: int, repeats: int) -> str:
+    """How many of the first k are the same in all repeats."""
+    if k == 1:
+        return f"the first head is {f'{always[0]} in all' if always else 'not the same in all'} {repeats} repeats"
+    named = f" ({', '.join(always[:NAMED])}{', …' * (len(always) > NAMED)})" if always else ""
+    verb = "is" if len(always) == 1 else "are"
+    return f"{len(always) or 'none'} of the first {k} heads {verb} the same in all {repeats} repeats{named}"
 
 
 def _line(entry: KeptEntry, entries: Sequence[KeptEntry]) -> str:
@@ -105,7 +123,7 @@ def _question(entry: KeptEntry, repeats: int, one_threshold: bool) -> str:
     over = "test prompts" if repeats == 1 else f"prompts, names and rankings ({repeats} repeats, pooled)"
     return (
         f"{in_words(entry['units']).capitalize()} to be {verb} until explained effect is within {rest} of"
-        f" {end} (needed), or {enough} (reached); {entry['interval']:.0%} intervals over {over}:"
+        f" {end} (needed), or {enough} (reached); {100 * entry['interval']:.0f} % intervals over {over}:"
     )
 
 

@@ -26,8 +26,9 @@ def answer(title: str, curve: Curve, needed: UnitsNeeded, chance: Curve | None) 
         rest = f" and {needed.value - len(first):,} more" if needed.value > len(first) else ""
         said += f": {', '.join(first)}{rest}"
     if (by_chance := _explained(chance, needed.value)) is not None:
-        verb, done = ("explain", by_chance) if keeps else ("take away", 1 - by_chance)
-        said += f". As many random {units} {verb} {done:.2f} of it"
+        verbs, done = (("explain", "explains"), by_chance) if keeps else (("take away", "takes away"), 1 - by_chance)
+        one = needed.value == 1
+        said += f". {f'One random {units[:-1]}' if one else f'As many random {units}'} {verbs[one]} {done:.2f} of it"
     accuracy = float(curve.band("accuracy").value[-1 if keeps else 0])
     return f"{said}. The whole model is right on {_percent(accuracy)} of the prompts."
 
