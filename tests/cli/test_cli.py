@@ -73,7 +73,7 @@ def test_tasks_list_and_show(headcount, folder):
 def test_check_prints_a_verdict_a_line(headcount, folder):
     code, out, _ = headcount("check", folder)
     assert code == 0
-    assert out.count("ok    ") == 7
+    assert out.count("ok    ") == 8
     assert "All checks passed." in out
 
 
@@ -84,7 +84,7 @@ def test_check_fails_where_something_is_wrong(headcount, folder, monkeypatch):
     code, out, _ = headcount("check", folder)
     assert code == 1
     assert "FAILED  with every head from the counterfactual run" in out
-    assert "1 of 7 checks failed." in out
+    assert "1 of 8 checks failed." in out
 
 
 def _values(model, ids):
@@ -162,7 +162,7 @@ def test_token_ids_that_make_no_sense_name_their_line(headcount, folder, tmp_pat
 
 def test_values_out_of_range_are_told_before_a_model_is_loaded(headcount):
     for option, value in (("--seed", -1), ("--threshold", 2), ("-n", 0)):
-        assert "the command" in bad(headcount, "run", "heads-kept", "--model", "never-loaded", option, value)
+        assert "The options: " in bad(headcount, "run", "heads-kept", "--model", "never-loaded", option, value)
 
 
 def test_a_slip_in_a_models_name_is_told_without_asking_the_hub(headcount):

@@ -118,12 +118,13 @@ def test_scores_of_other_weights_are_taken_with_a_warning_also_in_quiet(headcoun
     hf.lm_head.weight.data.mul_(1.1)
     hf.save_pretrained(other)
     headcount("score", folder, "ioi", "-n", 4, "--out", scores)
-    asked = ["--points", 2, "--threshold", 0, "--out", tmp_path / "swept", "--quiet"]
+    asked = ["--points", 2, "--out", tmp_path / "swept", "--quiet"]
     for model, told in ((folder, False), (other, True)):
         code, _, said = headcount("sweep", scores, "--model", model, *asked)
         assert (code, "are not those of 'other'" in said) == (0, told), said
     asked = ["--task", "ioi", "-n", 4, "--repeats", 1, "--points", 2, "--draws", 1, "--threshold", 0.9, "--quiet"]
-    code, _, said = headcount("run", "heads-kept", "--model", other, "--scores", scores, *asked, "--out", tmp_path / "o")
+    asked += ["--scores", scores, "--out", tmp_path / "run"]
+    code, _, said = headcount("run", "heads-kept", "--model", other, *asked)
     assert (code, "are not those of 'other'" in said) == (0, True), said
 
 

@@ -22,7 +22,17 @@ def test_a_local_folder_needs_no_network_and_keeps_its_logits(folder):
     model = hc.load(folder)
     assert model.name == "my-model"
     assert torch.equal(model.logits(prompts()), tiny("llama-gqa").logits(prompts()))
-    assert model.encode("John") != []
+    assert model.tokenizer("John")["input_ids"] != []
+
+
+def test_a_tokenizer_whose_tokens_the_model_does_not_know_is_told(folder, headcount):
+    """This one has more than the 64 tokens of the model."""
+    with pytest.raises(hc.HeadcountError, match=r"makes the token id \d+ of 'John', and the model knows 64 tokens"):
+        hc.load(folder).encode("John")
+    code, out, _ = headcount("check", folder)
+    assert code == 1
+    assert "FAILED  the tokenizer makes tokens that the model knows" in out
+    assert "1 of 8 checks failed." in out
 
 
 def test_dtype_and_device_pass_through(folder):

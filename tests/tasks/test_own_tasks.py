@@ -124,7 +124,7 @@ def test_a_number_is_told_as_the_token_that_it_stands_for(model):
     entry = {"clean": "Mary saw", "corrupt": "Mary and", "answer": ids[0], "wrong": ids[1]}
     (line,) = check_entries(model, {1: entry}).lines
     assert line.answer == " John"
-    assert line.warnings == (f'{ids[0]} is read as the id of the token \' John\'; for the text, write " {ids[0]}"',)
+    assert line.warnings == (f"{ids[0]} is read as the id of the token ' John'; for the text, write \" {ids[0]}\"",)
 
 
 def test_a_corrupt_prompt_that_is_the_clean_one_is_told(model):

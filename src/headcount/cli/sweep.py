@@ -106,9 +106,9 @@ def sweep(
     require_known(mode, MODES, "mode")
     writable_folder(out)
     wake("sweeps", "studies.plot")
+    from ..rank.scores import warn_of_another
     from ..studies.kept.words import answer
     from ..studies.plot import plot
-    from ..rank.scores import warn_of_another
     from ..sweeps import sweep as measure
     from ..view.style import save_figure
 

@@ -31,6 +31,6 @@ def provenance(model: Described, task: Described, arguments: Facts) -> Facts:
 
 
 def part_of(origin: Facts, part: str) -> Facts:
-    """What a provenance that was read says of its model, task or arguments; nothing, where it is not as it should be."""
+    """What a provenance that was read says of its model, task or arguments; nothing, where it is no table."""
     found = origin.get(part)
     return found if isinstance(found, dict) else {}

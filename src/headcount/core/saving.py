@@ -34,8 +34,8 @@ Floats = NDArray[np.float64]
 
 class Saved:
     """A dataclass that can be saved into a folder and loaded again. Fields that hold an array, or a dict of arrays, go
-    to `FILE.safetensors`, all others to `FILE.json`, with a hash of both; what is read is checked against it, against the
-    types of the fields, to the leaves, and against `AXES`."""
+    to `FILE.safetensors`, all others to `FILE.json`, with a hash of both; what is read is checked against it, the types
+    of the fields, to the leaves, and `AXES`."""
 
     FILE: ClassVar[str]
     AXES: ClassVar[dict[str, tuple[str, ...]]] = {}

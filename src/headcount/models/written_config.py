@@ -44,7 +44,9 @@ def written_config(source: str | Path, options: Facts) -> Facts:
             " fetch it again."
         )
     if name := _not_a_number(raw):
-        raise HeadcountError(f"The config of {source} says {name} = NaN, which is no number. Fix it, or fetch it again.")
+        raise HeadcountError(
+            f"The config of {source} says {name} = NaN, which is no number. Fix it, or fetch it again."
+        )
     for part in _parts(raw):
         for words, names in COUNTS.items():
             most = MOST_LAYERS if words == "layers" else MOST
