@@ -87,10 +87,8 @@ def _print_lines(found: "FileCheck", most: int) -> None:
     print(f"{used} of {len(found.lines)} lines can be used.", end=" ")
     print(f"Accuracy {found.accuracy:.2f}; guessing gives {found.chance:.2f}.")
     if used:
-        _say(
-            "An answer is correct where it is more probable than all wrong ones or other choices; where there are none, than"
-            " every other token."
-        )
+        said = "An answer is correct where it is more probable than all wrong ones or other choices"
+        _say(f"{said}; where there are none, than every other token.")
 
 
 def _say(words: str) -> None:
