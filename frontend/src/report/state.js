@@ -5,7 +5,7 @@ export const EXPLAINED = "explained_effect";
 export const ORDERS = {
   absolute: ["largest effect first", ""],
   signed: ["most helpful first", "7 3"],
-  best: ["best mix of both", "10 3 3 3"],
+  best: ["mix of most helpful and largest", "10 3 3 3"],
   chance: ["random", "2 3"],
   "chance-matched": ["random, same layers", "5 2 2 2"],
   facilitation: ["facilitation", ""],

@@ -18,7 +18,7 @@ ORDER_COLOURS = {"absolute": "#2f6db3", "signed": "#e8833a", "best": "#2a9d6f"}
 ORDERS: dict[str, tuple[str, Dashes]] = {
     "absolute": ("largest effect first", (0, (8, 1.5, 2, 1.5))),
     "signed": ("most helpful first", (0, (5, 1.5))),
-    "best": ("best mix of both", (0, (8, 1.5, 2, 1.5, 2, 1.5))),
+    "best": ("mix of most helpful and largest", (0, (8, 1.5, 2, 1.5, 2, 1.5))),
     "chance": ("random order", (0, (1, 1.5))),
     "chance-matched": ("random order, same layers", (0, (3, 1, 1, 1))),
 }
