@@ -7,6 +7,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import headcount as hc
+from headcount.studies.report import write_report
 from results_by_hand import write_by_hand
 
 
@@ -92,3 +93,13 @@ def test_steps_cannot_be_shown_of_what_was_changed(place, headcount, text):
     (place / "provenance.json").write_text(text)
     code, _, said = headcount("cache", "show", place)
     assert (code, len(said) < 320) == (2, True), said
+
+
+def test_half_of_a_surrogate_pair_makes_no_page(place):
+    (place / "report.json").unlink(missing_ok=True)
+    path = place / "summary.json"
+    facts = json.loads(path.read_text())
+    facts["title"] = "\ud800"
+    path.write_text(json.dumps(facts))
+    with pytest.raises(hc.HeadcountError, match="not as a study left them .*UnicodeEncodeError"):
+        write_report(place)

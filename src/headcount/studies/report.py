@@ -134,7 +134,8 @@ def read_report(folder: Path) -> Report:
 
 
 def _write(folder: Path, report: Report) -> Path:
-    data = report.to_json()
+    with reading_result(folder):  # halves of surrogate pairs, which no file can hold
+        data = report.to_json()
     write_file(folder / DATA, data + "\n")
     write_file(folder / PAGE, page_html("report", report.title, data))
     return folder / PAGE
