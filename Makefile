@@ -8,7 +8,6 @@ BENCH ?= .venv-bench
 .PHONY: demo figures screenshots test lint bench rankings tiny page crash fuzz clean
 
 demo: $(READY)  ## a real model, four tasks, one figure and its report; OPEN=1 opens it in the browser
-	$(BIN)/headcount pull smollm2
 	$(BIN)/headcount run heads-kept --quick --model smollm2 $(if $(OPEN),--open)
 	@echo
 	@echo "Next:  $(BIN)/headcount run heads-kept --model smollm2   the same with more prompts and narrower intervals"

