@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import time
 
@@ -13,6 +14,7 @@ from headcount.cli import app
 from headcount.cli.export import add_export_commands
 from headcount.cli.run import add_study_commands
 from headcount.core import progress
+from headcount.view.tables import print_table
 
 
 class TestJson:
@@ -181,6 +183,19 @@ def test_help_fits_the_terminal_and_cuts_nothing(monkeypatch, columns):
         assert max(map(len, words.splitlines())) <= columns, name
         assert "..." not in words.replace("[ARGS]...", "").replace("{folders}...", "").replace("folders...", ""), name
         assert "…" not in words.replace("tiny, …", ""), name
+
+
+def test_numbers_of_a_table_are_whole_in_80_columns(monkeypatch, capsys):
+    """What lies on one line is less than rich would take for it; only long cells are broken."""
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    header = ("task", "model", "order", "needed", "interval", "range", "reached", "stays", "accuracy")
+    numbers = ("chance", "32", "18 to 32", "4 to 10", "23", "32", "100 %")
+    print_table(header, [("IOI", "tiny-sparse", *numbers), ("IOI", "a model with a long name", *numbers)])
+    said = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out).replace("\u00a0", " ")
+    assert max(map(len, said.splitlines())) <= 80
+    assert "…" not in said
+    assert all(word in said for word in (*header, *numbers))
 
 
 def test_errors_are_broken_between_words_in_a_terminal(headcount, monkeypatch, capsys):

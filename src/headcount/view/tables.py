@@ -22,13 +22,15 @@ SHORT = 13
 def print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     """Cells are texts, whatever they look like: `m[v2]` is a name, and no style. Where there is too little room, long
     cells are broken, and short ones, such as numbers, are not."""
+    # A pipe has no width of its own; let the table have what it needs there.
+    console = Console(width=None if Console().is_terminal else 200)
     widths = [max(len(row[place]) for row in (header, *rows)) for place in range(len(header))]
     columns = [Column(_cell(name), no_wrap=width <= SHORT) for name, width in zip(header, widths, strict=True)]
-    table = Table(*columns, box=SIMPLE_HEAD, pad_edge=False)
+    wide = sum(widths) + 3 * len(widths) <= console.width
+    table = Table(*columns, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1) if wide else (0, 1, 0, 0))
     for row in rows:
         table.add_row(*map(_cell, row))
-    # A pipe has no width of its own; let the table have what it needs there.
-    Console(width=None if Console().is_terminal else 200).print(table)
+    console.print(table)
 
 
 def _cell(text: str) -> Text:
