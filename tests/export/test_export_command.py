@@ -7,7 +7,9 @@ import pytest
 
 import headcount as hc
 from families import random_task, tiny
+from headcount.core.export_options import CutChoice
 from headcount.core.exports import EXPORTS
+from headcount.export.cuts import cut_of
 
 ON = ("--model", "FOLDER")
 
@@ -139,3 +141,13 @@ def test_an_export_of_ones_own(headcount, saved, tmp_path, monkeypatch):
     code, _, err = headcount("export", "mine", saved, "--sign", "~", "--out", tmp_path / "mine")
     assert code == 0, err
     assert (tmp_path / "mine" / "scores.txt").read_text().startswith("~")
+
+
+def test_a_revision_goes_to_whoever_loads_the_model(monkeypatch):
+    told = {}
+    monkeypatch.setattr("headcount.export.cuts.load", lambda name, **options: told.update(options) or tiny("llama-gqa"))
+    cut_of(None, CutChoice(model="me/mine", heads=["a0.h0"], revision="v2"))
+    assert told["revision"] == "v2"
+    told.clear()
+    cut_of(None, CutChoice(model="me/mine", heads=["a0.h0"]))
+    assert "revision" not in told

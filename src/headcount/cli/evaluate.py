@@ -42,7 +42,8 @@ def evaluate(
     from ..export.lm_eval import evaluate as run
 
     scores = None if without is None or choice.heads is not None else scores_in(without)
-    cut = cut_of(scores, choice, load_model(model, choice.device, choice.dtype, base=choice.base_model))
+    loaded = load_model(model, choice.device, choice.dtype, choice.revision, choice.base_model)
+    cut = cut_of(scores, choice, loaded)
     names = [name.strip() for name in tasks.split(",") if name.strip()]
     rows = run(cut, names, limit=limit, draws=draws, batch_size=batch, seed=choice.seed)
     if out is not None:

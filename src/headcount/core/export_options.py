@@ -51,6 +51,8 @@ class CutChoice(Settings):
     """Device: cpu, cuda or mps; by default the best one available."""
     dtype: str | None = None
     """Precision of the weights; by default float32 on the CPU, elsewhere that of the checkpoint."""
+    revision: str | None = None
+    """Branch, tag or commit of a model on the hub."""
     base_model: str | None = None
     """The model that an adapter goes on, where it is not where it was in training."""
 

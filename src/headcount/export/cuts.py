@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -96,7 +97,7 @@ def cut_of(scores: HeadScores | None, choice: CutChoice, model: Model | None = N
     name = choice.model or (scores.model if scores else None)
     if model is None and name is None:
         raise HeadcountError("A cut needs a model, and none is named. Give --model.")
-    loaded = model or load(str(name), device=choice.device, dtype=choice.dtype, base=choice.base_model)
+    loaded = model or _loaded(str(name), choice)
     if scores is not None:
         warn_of_another(scores, loaded)
     reference: Sequence[Example] = ()
@@ -106,6 +107,11 @@ def cut_of(scores: HeadScores | None, choice: CutChoice, model: Model | None = N
             raise HeadcountError(f"The fill {choice.fill} is a mean over the prompts of a task. Give --task.")
         reference = make_task(asked, loaded, n=choice.n, seed=choice.seed).train
     return make_cut(loaded, choice, scores, reference)
+
+
+def _loaded(name: str, choice: CutChoice) -> Model:
+    revision: dict[str, Any] = {"revision": choice.revision} if choice.revision else {}
+    return load(name, device=choice.device, dtype=choice.dtype, base=choice.base_model, **revision)
 
 
 def make_cut(model: Model, choice: CutChoice, scores: HeadScores | None, reference: Sequence[Example] = ()) -> HeadCut:
