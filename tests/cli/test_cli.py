@@ -146,7 +146,7 @@ def test_bad_input_is_one_sentence_with_exit_code_2(headcount, folder, tmp_path)
     ("entry", "words"),
     [
         ({"clean": [5, 3000000], "corrupt": [5, 7], "answer": 8, "wrong": 9}, "Token ids must lie between 0 and"),
-        ({"clean": [5, -3], "corrupt": [5, 7], "answer": 8, "wrong": 9}, "-3 does not"),
+        ({"clean": [5, -3], "corrupt": [5, 7], "answer": 8, "wrong": 9}, "from 0 on; got -3"),
         ({"clean": [5, 6], "corrupt": [5, 7], "answer": 10**30, "wrong": 9}, "does not"),
         ({"clean": [5, True], "corrupt": [5, 7], "answer": 8, "wrong": 9}, "'clean' must be"),
         ({"clean": [5, 6], "corrupt": [5, 7], "answer": 8, "wrong": [9, 8]}, "right and wrong at once"),

@@ -32,11 +32,13 @@ class TestJson:
 
     def test_what_a_task_file_holds(self, headcount, folder, tmp_path):
         pair = {"clean": "We saw Mary", "corrupt": "We saw John", "answer": " Mary", "wrong": " John"}
-        (tmp_path / "mine.jsonl").write_text(f"{json.dumps(pair)}\n{json.dumps({'clean': 'We'})}\n")
+        other = {**pair, "clean": "We met Mary", "corrupt": "We met John"}
+        lines = [pair, {"clean": "We"}, other]
+        (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, lines)))
         code, out, _ = headcount("tasks", "check", tmp_path / "mine.jsonl", "--model", folder, "--json")
         found = json.loads(out)
         assert code == 0
-        assert (found["used"], len(found["lines"])) == (1, 2)
+        assert (found["used"], len(found["lines"])) == (2, 3)
         assert found["lines"][1]["error"]
         assert 0 <= found["accuracy"] <= 1
 
@@ -268,3 +270,35 @@ class TestProgress:
         finally:
             progress.hush(False)
         assert shown.getvalue() == ""
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "log_prob_per_token"])
+def test_metrics_that_a_study_cannot_go_by_are_told_before_it_runs(headcount, folder, tmp_path, metric):
+    asked = ["--task", "ioi", "-n", 8, "--metric", metric, "--out", tmp_path / "out"]
+    for kind in ("heads-kept", "attention-edges-kept"):
+        code, _, said = headcount("run", kind, "--model", folder, *asked)
+        assert (code, "gradient" in said or "targets of several tokens" in said) == (2, True), said
+
+
+def test_a_provenance_that_was_changed_on_purpose_is_no_stumbling_block(headcount, folder, tmp_path):
+    scores = tmp_path / "scores"
+    headcount("score", folder, "ioi", "-n", 4, "--out", scores)
+    facts = json.loads((scores / "scores.json").read_text())
+    del facts["sha256"]
+    facts["provenance"] |= {"arguments": {"seed": "x"}, "task": {"train_pairs": "x"}, "model": 3}
+    (scores / "scores.json").write_text(json.dumps(facts))
+    asked = ["--model", folder, "-n", 4, "--points", 2, "--out", tmp_path / "out"]
+    assert headcount("sweep", scores, *asked)[0] == 0
+    facts["signed"] = "perhaps"
+    (scores / "scores.json").write_text(json.dumps(facts))
+    code, _, said = headcount("sweep", scores, *asked)
+    assert (code, "valid boolean" in said, "http" in said) == (2, True, False), said
+
+
+def test_scores_of_another_task_are_taken_with_a_warning(headcount, folder, tmp_path):
+    headcount("score", folder, "ioi", "-n", 4, "--out", tmp_path / "scores")
+    code, _, said = headcount(
+        "sweep", tmp_path / "scores", "--model", folder, "--task", "docstring", "-n", 4, "--points", 2,
+        "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert (code, "the scores are of the task 'ioi', not of 'docstring'" in said) == (0, True), said

@@ -94,7 +94,7 @@ def test_without_any_place_for_a_bias_the_folder_is_wrapped(cut_of, tmp_path, mo
 def test_tokenizer_card_and_facts_are_in_the_folder(cut_of, tmp_path):
     model = hc.load(tiny("llama-gqa").hf, tokenizer=make_tokenizer("digits"), name="mine")
     folder = CHECKPOINT.write(cut_of(model), tmp_path / "cut", {})
-    assert AutoTokenizer.from_pretrained(folder)("John")["input_ids"] == model.encode("John")
+    assert AutoTokenizer.from_pretrained(folder)("John")["input_ids"] == model.tokenizer("John")["input_ids"]
     card = (folder / "README.md").read_text()
     assert "mine without 4 attention heads" in card
     assert "a1.h2" in card

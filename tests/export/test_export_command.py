@@ -92,7 +92,7 @@ def test_a_study_is_exported_whole_and_its_only_scores_are_found(headcount, fold
         (("checkpoint", "SAVED", *ON, "--top", "3"), "Say where to write the folder"),
         (("checkpoint", "SAVED", *ON, "--out", "x"), "Say once which heads to remove"),
         (("checkpoint", "SAVED", *ON, "--top", "3", "--weakest", "3", "--out", "x"), "--top and --weakest"),
-        (("checkpoint", "SAVED", *ON, "--top", "12", "--out", "x"), "has 12 heads; 12 of them cannot"),
+        (("checkpoint", "SAVED", *ON, "--top", "12", "--out", "x"), "of which one at least must stay; 12"),
         (("checkpoint", "SAVED", *ON, "--groups", "2", "--out", "x"), "has 2 KV groups in a layer"),
         (("checkpoint", "SAVED", *ON, "--top", "0", "--out", "x"), "top must be"),
         (("checkpoint", "SAVED", "--top", "3", "--out", "x"), "tiny-llama"),
@@ -151,3 +151,18 @@ def test_a_revision_goes_to_whoever_loads_the_model(monkeypatch):
     told.clear()
     cut_of(None, CutChoice(model="me/mine", heads=["a0.h0"]))
     assert "revision" not in told
+
+
+def test_a_cache_is_for_the_model_that_was_scored(headcount, saved, folder, tmp_path):
+    asked = ["export", "kv-cache", saved, "--out", tmp_path / "kv"]
+    code, _, said = headcount(*asked, "--model", "tiny")
+    assert (code, "The scores are of 3 x 4 heads, and 'tiny' has 4 x 8" in said) == (2, True), said
+    code, _, said = headcount(*asked, "--model", folder)
+    assert code == 0
+    assert ("only the config of" in said) == (not str(folder).endswith("tiny-llama"))
+
+
+def test_gates_cannot_be_held_by_a_plain_checkpoint(headcount, tmp_path):
+    asked = ["--model", "tiny-sparse", "--heads", "a0.h0", "--out", tmp_path / "cut"]
+    code, _, said = headcount("export", "checkpoint", *asked)
+    assert (code, "'tiny-sparse' has gates on its attention edges" in said) == (2, True), said

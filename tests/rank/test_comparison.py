@@ -107,3 +107,12 @@ def test_saved_scores_that_are_no_numbers_rank_nothing(tmp_path, number):
     values[0, 0, 0] = number
     with pytest.raises(hc.HeadcountError, match="by_pair holds numbers that are not finite, which rank nothing"):
         load_scores(replace(A, by_pair=values).save(tmp_path))
+
+
+def test_orders_and_counts_that_are_none_are_refused():
+    for ask in (lambda: A.order("helpful"), lambda: A.top(2, by="Absolute")):
+        with pytest.raises(hc.HeadcountError, match="There is no order of scores '"):
+            ask()
+    for k in (-1, 5):
+        with pytest.raises(hc.HeadcountError, match=f"the model's 4 heads; {k} does not"):
+            A.top(k)

@@ -89,3 +89,17 @@ def test_repeats_know_how_steady_their_heads_are():
     found = hc.Repeats((one, replace(one, ranking=("b", "a", "c")), replace(one, ranking=("a", "c", "b")))).stability()
     assert (found.k, found.always) == (2, ("a",))
     assert hc.Repeats((one,)).stability() is None
+
+
+def test_lists_alone_need_the_number_of_heads():
+    lists = {"a": ["a0.h1", "a0.h1", "a0.h2"], "b": ["a0.h1"]}
+    with pytest.raises(hc.HeadcountError, match=r"Lists do not say how many heads .* Give total="):
+        hc.overlap(lists)
+    (row,) = hc.overlap(lists, total=12).rows()
+    assert (row["heads_first"], row["shared"], row["by_chance"]) == (2, 1, 2 / 12), "each head counts once"
+    with pytest.raises(hc.HeadcountError, match="Lists of heads need names"):
+        hc.overlap([["a0.h1"], ["a0.h2"]])
+    with pytest.raises(hc.HeadcountError, match="'?b'? names a9.h0, and the model has 12 heads"):
+        hc.overlap({"a": scores([(0, 0)]), "b": ["a9.h0"]})
+    with pytest.raises(hc.HeadcountError, match="k must be at least 1"):
+        hc.overlap([scores([(0, 0)]), scores([(0, 1)])], k=0)

@@ -102,7 +102,7 @@ def test_answers_without_a_space_are_found_and_mended(model, headcount, tmp_path
     assert "Accuracy 1.00" in out
     assert "the same as line 1, and counts once" in " ".join(out.split())
     assert "without a space" not in out
-    assert "1 line has what an earlier one has" in out
+    assert "1 line repeats an earlier one, and does not count." in out
 
 
 def test_a_line_that_cannot_be_used_is_told_and_the_others_are_read(model, headcount, tmp_path):
@@ -210,3 +210,68 @@ def test_tasks_alone_lists_them(headcount):
     assert code == 0
     assert "ioi" in out
     assert headcount("tasks", "list")[1] == out
+
+
+def test_an_answer_that_is_named_twice_counts_once(model):
+    (line,) = check_entries(model, {1: {**LINES[0], "answer": [" Mary", " Mary"]}}).lines
+    assert line.probability <= 1
+    once, twice = (hc.Pair((1, 2), (1, 3), (5,) * times, (6,)) for times in (1, 2))
+    assert once == twice
+    assert twice.chance == 0.5
+
+
+def test_tokens_that_no_model_knows_are_refused(model):
+    with pytest.raises(hc.HeadcountError, match="Token ids are whole numbers from 0 on; got -1"):
+        hc.Pair((1, 2), (1, 3), (-1,), (6,))
+    pair = hc.Pair((1, 2), (1, 3), (10**6,), (6,))
+    task = hc.Task("mine", "mine", "logit_diff", (pair,), (pair,))
+    for ask in (lambda: hc.score(model, task), lambda: hc.sweep(model, task, keep="chance")):
+        with pytest.raises(hc.HeadcountError, match="which the model knows; got 1000000"):
+            ask()
+
+
+def test_a_csv_with_a_column_twice_is_refused(model, tmp_path):
+    (tmp_path / "a.csv").write_text("clean,corrupt,answer,wrong,answer\na,b, c, d, e\n")
+    with pytest.raises(hc.HeadcountError, match="its header names the column 'answer' twice"):
+        hc.task(str(tmp_path / "a.csv"), model)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (LINES[:1] * 8, "no study takes it: The task it must hold at least one train and one test example"),
+        ([{**LINES[0], "split": "train"}, {**LINES[0], "split": "test"}], "their splits differ"),
+    ],
+)
+def test_what_a_study_would_refuse_is_told(headcount, tmp_path, lines, words):
+    code, out, _ = headcount("tasks", "check", written(tmp_path / "a.jsonl", lines), "--model", "tiny")
+    assert (code, words in " ".join(out.split())) == (1, True), out
+
+
+@pytest.mark.parametrize("ask", [
+    lambda model, task: hc.measure(model, "ioi", [(0, 0)]),
+    lambda model, task: hc.measure("tiny", task, [(0, 0)]),
+    lambda model, task: hc.score("tiny", task),
+    lambda model, task: hc.score(model, "ioi"),
+    lambda model, task: hc.sweep(model, "ioi"),
+    lambda model, task: hc.task("ioi", model, n=2.5),
+    lambda model, task: hc.task("ioi", model, n="8"),
+    lambda model, task: hc.task("ioi", model, n=4, seed=1.5),
+    lambda model, task: hc.score(model, task, "attribution-ig", steps=2.5),
+    lambda model, task: hc.sweep(model, task, keep="chance", ks=5),
+    lambda model, task: hc.sweep(model, task, keep="chance", ks=[1.5]),
+    lambda model, task: hc.explain(model, "", " Mary"),
+    lambda model, task: hc.run("heads-kept", models=[], tasks=["ioi"]),
+    lambda model, task: hc.run("heads-kept", models="tiny"),
+    lambda model, task: hc.measure(model, task, [(0, 0)]).values("nope"),
+    lambda model, task: hc.measure(model, task, [(0, 0)]).of("accuracy", 90),
+    lambda model, task: hc.measure(model, task, [(0, 0)]).curve.units_needed(0.9, aim="x"),
+    lambda model, task: hc.measure(model, task, [(0, 0)]).curve.units_needed(0.9, level=1.0),
+    lambda model, task: hc.measure(model, task, [(0, 0)]).curve.area("XXX"),
+    lambda model, task: hc.score(model, task, "attribution", metric="accuracy"),
+    lambda model, task: hc.sweep(model, task, keep="chance", metric="log_prob_per_token"),
+    lambda model, task: hc.sweep(model, task, units="attention-edges", metric="accuracy"),
+])  # fmt: skip
+def test_slips_in_python_are_told_in_a_sentence(model, ask):
+    with pytest.raises(hc.HeadcountError):
+        ask(model, hc.task("ioi", model, n=4))

@@ -64,7 +64,7 @@ def check_task(
             _say(f"{_lines(len(found.without_space))} a space in front of answers now: {fixed}")
         elif fix_space:
             print("No answer lacks a space in front.")
-    if not found.used and fixed is None:
+    if (not found.used and fixed is None) or found.refused:
         raise typer.Exit(1)
 
 
@@ -110,7 +110,10 @@ def _words(found: "FileCheck", model: str, name: str) -> list[str]:
     if spaces := len(found.without_space):
         told.append(f"{_lines(spaces)} answers without a space in front, where a model writes one: try --fix-space.")
     if twice := sum(any("counts once" in words for words in line.warnings) for line in found.lines):
-        told.append(f"{_lines(twice)} what an earlier one has, and counts no more.")
+        one = "1 line repeats an earlier one, and does not count."
+        told.append(one if twice == 1 else f"{twice} lines repeat earlier ones, and do not count.")
+    if found.refused:
+        told.append(f"no study takes it: {found.refused}")
     if found.used:
         told += filter(None, [words_of_guessing(model, name, found.accuracy, len(found.used), found.chance)])
     return told

@@ -111,7 +111,7 @@ def _command(kind: StudyKind) -> Command:
 
         trust(code)
         hush(quiet)
-        asked: dict[str, Any] = {"models": values.pop("models") or (), "tasks": values.pop("task") or ()}
+        asked: dict[str, Any] = {"models": values.pop("models") or None, "tasks": values.pop("task") or None}
         asked |= {"quick": quick, "overrides": given(kind.settings, values), "width": width}
         name, allowed = study or kind.name, None if memory is None else parse_bytes(memory)
         where = {"workers": workers, "address": ray_address, "partition": partition, "time": time, "gpus": gpus}

@@ -7,8 +7,8 @@ import typer
 
 from ..core.errors import require_known
 from ..core.files import writable_folder, write_file
-from ..core.progress import hush, warn
-from ..core.provenance import part_of
+from ..core.progress import hush
+from ..core.provenance import Facts, part_of
 from ..core.saving import csv_text
 from ..core.words import MODES, SplitBy
 from ..rank.fit import QUICK
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from ..sweeps.orders import Scores
 
 ORDER_HELP = "absolute: largest effect first. signed: most helpful first. best: the better mix of both."
-OTHER_PROMPTS = (
-    "these are not the prompts of the scores (another n, seed or split), so that some of them may have been scored."
-)
 
 
 @app.command()
@@ -74,7 +71,8 @@ def score(
     if as_json:
         print_json({"method": method, "task": asked.name, "model": loaded.name, "top": first, "folder": str(out)})
     elif not quiet:
-        say(f"Scores of {method} on {task} are in {out}. First by size: {', '.join(first)}.")
+        told = f"First by size: {', '.join(first)}." if made.values.any() else "All of them are 0, and rank nothing."
+        say(f"Scores of {method} on {task} are in {out}. {told}")
         say(f"Next: headcount sweep {out} --model {model} --task {task}")
 
 
@@ -106,7 +104,7 @@ def sweep(
     require_known(mode, MODES, "mode")
     writable_folder(out)
     wake("sweeps", "studies.plot")
-    from ..rank.scores import warn_of_another
+    from ..rank.scores import warn_of_prompts
     from ..studies.kept.words import answer
     from ..studies.plot import plot
     from ..sweeps import sweep as measure
@@ -114,13 +112,11 @@ def sweep(
 
     ranked = _scores(scores)
     facts = part_of(ranked.provenance, "task")
-    counted = facts.get("train_pairs", 100) + facts.get("test_pairs", 100)
+    counted = sum(_count(facts, name, 100) for name in ("train_pairs", "test_pairs"))
     loaded = load_model(model or ranked.model, device, dtype, revision, base_model)
-    warn_of_another(ranked, loaded)
-    drawn = part_of(ranked.provenance, "arguments").get("seed", 0) if seed is None else seed
+    drawn = _count(part_of(ranked.provenance, "arguments"), "seed", 0) if seed is None else seed
     asked = make_task(task or ranked.task, loaded, n=n or counted, seed=drawn, split=cast(SplitBy, split))
-    if facts.get("sha256") not in (None, asked.fingerprint):
-        warn(OTHER_PROMPTS)
+    warn_of_prompts(ranked, asked)
     keep, mask = (order, None) if mode == "keep" else (None, order)
     curve = measure(
         loaded, asked, ranked, keep=keep, mask=mask, fill=fill, threshold=threshold, points=points, seed=drawn
@@ -135,6 +131,12 @@ def sweep(
     elif not quiet:
         say(answer(curve.title, curve, needed, None))
         say(f"Figure: {out / 'figure.png'}. Numbers: {out / 'curve.csv'}")
+
+
+def _count(facts: Facts, name: str, default: int) -> int:
+    """Of a provenance that somebody may have changed."""
+    found = facts.get(name)
+    return found if isinstance(found, int) else default
 
 
 def _scores(folder: Path) -> "Scores":

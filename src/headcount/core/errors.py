@@ -59,7 +59,7 @@ def require_known(word: object, known: Iterable[str], what: str) -> None:
 
 
 def require_seed(seed: int) -> None:
-    if not 0 <= seed <= MOST_SEED:
+    if type(seed) is not int or not 0 <= seed <= MOST_SEED:
         raise HeadcountError(f"A seed must be a whole number from 0 to {MOST_SEED}; got {quoted(seed)}.")
 
 
@@ -70,4 +70,5 @@ def require_draws(draws: int) -> None:
 
 def in_short(error: BaseException, most: int = 160) -> str:
     """What another library said, on one line."""
-    return shortened(" ".join(str(error).split()), most) or type(error).__name__
+    words = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+    return shortened(" ".join(words.split()), most) or type(error).__name__

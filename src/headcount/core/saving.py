@@ -19,6 +19,7 @@ from safetensors.numpy import save as serialise_arrays
 from .checksums import BLANK, is_as_stamped, stamped
 from .errors import HeadcountError, in_short
 from .files import writable_folder, write_file
+from .plain import quoted
 from .provenance import Facts
 from .reading import STUMBLED
 
@@ -95,9 +96,17 @@ class Saved:
             return made
         except UNREADABLE as error:
             missing = isinstance(error, FileNotFoundError | NotADirectoryError)
-            files, told = f"{cls.FILE}.json and {cls.FILE}.safetensors", in_short(error).rstrip(".")
+            files, told = f"{cls.FILE}.json and {cls.FILE}.safetensors", in_short(_first(error)).rstrip(".")
             why = f"holds no {files}" if missing else f"holds no whole {files}: {told}"
             raise HeadcountError(f"The folder {place} {why}.") from error
+
+
+def _first(error: Exception) -> Exception:
+    """Of what pydantic says, in many lines, the first field and what is wrong with it."""
+    if not isinstance(error, ValidationError):
+        return error
+    (first, *_) = error.errors(include_url=False)
+    return ValueError(f"{first['msg']}, and it is {quoted(first['input'])}")
 
 
 def _require_axes(made: Saved) -> None:

@@ -20,10 +20,12 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from ..core.errors import HeadcountError, in_short
 from ..core.export_options import CheckpointOptions
 from ..core.files import write_file
+from ..core.plain import quoted
 from ..core.provenance import Facts, versions
 from ..edit import head_name
 from ..models import Model
 from ..models.anatomy import find_anatomy, out_first
+from ..models.gates import gates_of
 from ..models.plain_weights import require_plain
 from .biases import with_constants
 from .cuts import HeadCut
@@ -89,7 +91,12 @@ def checkpoint(cut: HeadCut, options: CheckpointOptions, folder: Path) -> None:
 
 
 def _require_plain(model: Model) -> None:
-    """Weights that can be read and written."""
+    """Weights that can be read and written, and all that the model computes with."""
+    if gates_of(model):
+        raise HeadcountError(
+            f"{quoted(model.name)} has gates on its attention edges, which a plain checkpoint cannot hold. Export its"
+            " dense model, or cut heads with headcount.cut."
+        )
     for projection in model.anatomy.out_projections:
         require_plain(projection)
     if not all(

@@ -162,7 +162,9 @@ def _chosen(model: Model, choice: CutChoice, scores: HeadScores | None) -> tuple
         ), f"the {choice.groups} weakest KV groups of every layer by {told}"
     k = choice.top or choice.weakest or 0
     if k >= model.head_count:
-        raise HeadcountError(f"{model.name} has {model.head_count} heads; {k} of them cannot be removed.")
+        raise HeadcountError(
+            f"{model.name} has {model.head_count} heads, of which one at least must stay; {k} were to go."
+        )
     order = scores.order(choice.by)
     return (order[:k], f"the first {k} by {told}") if choice.top else (order[-k:], f"the last {k} by {told}")
 
@@ -171,7 +173,9 @@ def _groups(model: Model, values: Floats, count: int) -> list[Head]:
     """The weakest groups of query heads that share a KV head, by their largest score."""
     n_kv = kv_heads(model.hf.config)
     if count >= n_kv:
-        raise HeadcountError(f"{model.name} has {n_kv} KV groups in a layer; {count} of them cannot be removed.")
+        raise HeadcountError(
+            f"{model.name} has {n_kv} KV groups in a layer, of which one at least must stay; {count} were to go."
+        )
     size = model.n_heads // n_kv
     found = []
     for layer, own in enumerate(np.abs(values).reshape(len(values), n_kv, size).max(-1)):

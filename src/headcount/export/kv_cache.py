@@ -12,12 +12,15 @@ heads can be written; `retrieval` is made for it.
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..core.errors import HeadcountError
 from ..core.export_options import CacheOptions
 from ..core.files import write_file
+from ..core.plain import quoted
+from ..core.progress import warn
 from ..core.saving import Floats
 from ..meters.forecast import read_config
 from ..models.wiring import kv_heads
@@ -29,7 +32,7 @@ HEADS, CONFIG, RETRIEVAL, HOOK = "full_attention_heads.tsv", "config.json", "hea
 def kv_cache(scores: HeadScores, options: CacheOptions, folder: Path) -> None:
     """Fill a folder with one file for each reader."""
     n_layers, n_heads = scores.values.shape
-    n_kv = _kv_heads(scores, options)
+    n_kv = options.kv_heads or _kv_heads(scores, options.model)
     if n_heads % n_kv:
         raise HeadcountError(f"{n_heads} heads cannot share {n_kv} KV heads evenly. Check --kv-heads or --model.")
     needs = kv_needs(scores.values, n_kv)
@@ -66,11 +69,20 @@ def kv_needs(values: Floats, n_kv: int) -> Floats:
     return np.asarray(positive / largest if largest > 0 else positive)
 
 
-def _kv_heads(scores: HeadScores, options: CacheOptions) -> int:
-    if options.kv_heads is not None:
-        return options.kv_heads
+def _kv_heads(scores: HeadScores, model: str | None) -> int:
+    """As the config says of the model that was scored, or of the one that is named, which must have the same heads."""
+    name = model or scores.model
     try:
-        config = read_config(options.model or scores.model)
+        config = read_config(name)
     except HeadcountError as error:
         raise HeadcountError(f"How many KV heads has the model? Give --kv-heads, or --model: {error}") from error
+    text: Any = config.get_text_config()
+    shape = int(text.num_hidden_layers), int(text.num_attention_heads)
+    if shape != scores.values.shape:
+        raise HeadcountError(
+            f"The scores are of {scores.values.shape[0]} x {scores.values.shape[1]} heads, and {quoted(name)} has"
+            f" {shape[0]} x {shape[1]}. Give the model that was scored: --model."
+        )
+    if Path(name).name != scores.model:
+        warn(f"the scores are of {quoted(scores.model)}; only the config of {quoted(name)} is read, not its weights.")
     return kv_heads(config)

@@ -70,14 +70,27 @@ def measured(examples: Sequence[Example]) -> tuple[str, ...]:
     return OF_PAIRS if all(isinstance(example, Pair) for example in examples) else OF_COMPLETIONS
 
 
-def require_metric(name: str, examples: Sequence[Example]) -> None:
-    """The metric exists, and these examples have what it needs."""
+def require_metric(name: str, examples: Sequence[Example], by: str = "") -> None:
+    """The metric exists, these examples have what it needs and, where something goes `by` its gradient, it has one."""
     metric_named(name)
+    if by and name == "accuracy":
+        raise HeadcountError(
+            f"{by} goes by a gradient, and accuracy, which is right or wrong, has none. Use another metric, or a method"
+            " that runs each head or edge: patching, edge-patching."
+        )
     if name in ("logit_diff", "prob_diff") and measured(examples) != OF_PAIRS:
         raise HeadcountError(
             f"{name} compares right with wrong next tokens, and this task has targets only. Use log_prob,"
             " log_prob_per_token or accuracy."
         )
+
+
+def require_measured(name: str, examples: Sequence[Example]) -> None:
+    """The metric exists and is among those that a sweep reports of these examples."""
+    require_metric(name, examples)
+    if name not in measured(examples):
+        known = ", ".join(metric for metric in measured(examples) if metric in METRICS)
+        raise HeadcountError(f"{name} is for targets of several tokens, and pairs have answers of one. Known: {known}.")
 
 
 def batch_for(metric: str, batch: Batch) -> tuple[Tensor | None, Batch]:

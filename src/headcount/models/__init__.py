@@ -8,3 +8,4 @@ from .loading import NAMED as NAMED
 from .loading import load as load
 from .loading import takes_base as takes_base
 from .model import Model as Model
+from .model import require_model as require_model

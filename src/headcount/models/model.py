@@ -229,3 +229,9 @@ class Model:
     @cached_property
     def _hashed(self) -> HashOfWeights:
         return HashOfWeights()
+
+
+def require_model(model: object) -> None:
+    """A name is loaded first."""
+    if not isinstance(model, Model):
+        raise HeadcountError(f"A model is what headcount.load(name) gives; got {quoted(model)}.")

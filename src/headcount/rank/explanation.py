@@ -105,6 +105,7 @@ def explain(
     hc.plot(found)      # all of them, as a map
     ```
     """
+    model.prompt_ids(prompt)  # or why it cannot be read
     tokens = tokens_of(model)
     given, origin = counterfactual, "given"
     compared: str | int | None = wrong

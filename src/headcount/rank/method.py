@@ -72,6 +72,7 @@ class Method:
     )
     fills: Sequence[str] = ()  # of methods for heads: the kinds of fill that it knows; any where there are none
     family: FamilyPart = ""  # what has to be known of a model's family beside its heads
+    by_gradient: bool = False  # whether the metric is differentiated
     source: str = field(init=False, default="")
     """A hash of the code behind a method from outside, as it was when it became known; empty for our own."""
 
@@ -133,6 +134,7 @@ def _mean_of(name: str, methods: Sequence[Method]) -> Method:
         metric=next((method.metric for method in methods if method.metric), ""),
         fills=_shared([method.fills for method in methods if method.fills]),
         family=next((method.family for method in methods if method.family), ""),
+        by_gradient=any(method.by_gradient for method in methods),
     )
     # What it depends on is the code of its members.
     object.__setattr__(made, "source", " ".join(method.source for method in methods).strip())
@@ -179,9 +181,10 @@ def register_method(
     any_fill: bool = False,
     fills: Sequence[str] = (),
     family: FamilyPart = "",
+    by_gradient: bool = False,
 ) -> "Callable[[ScoreFunction], ScoreFunction]":
     """Make a scoring function of your own known by a name; the arguments are the fields of `Method`."""
-    given = units, needs_pairs, signed, side, metric, fill, samples, any_fill, fills, family
+    given = units, needs_pairs, signed, side, metric, fill, samples, any_fill, fills, family, by_gradient
     return lambda function: METHODS.add(name, Method(name, summary, cost, function, *given)).function()
 
 

@@ -11,11 +11,11 @@ from ..edit import Filler, check_fill
 from ..edit.edge_fills import check_cut
 from ..meters import TOKENS_A_PASS, Advance
 from ..meters.metrics import require_metric
-from ..models import Model
+from ..models import Model, require_model
 from ..models.backward_rules import no_edges
 from ..models.changes import leaves_no_trace
 from ..models.wiring import find_graph, has_edges
-from ..tasks.examples import Example, Task, pairs_only
+from ..tasks.examples import Example, Task, pairs_only, require_task
 from .direct import no_final_norm
 from .fit import AnyFit, Trained, fit_for
 from .method import METHODS, Method, Request
@@ -38,15 +38,17 @@ def asked_of(
 ) -> tuple[Method, str, str, Sequence[Example]]:
     """The method, metric, fill and examples that scores are made with; or what does not go together, told before
     anything runs. The arguments are those of `score`."""
+    require_model(model)
+    require_task(task, model.vocabulary)
     chosen = METHODS.named(method)
     if chosen.metric and metric not in (None, chosen.metric):
         raise HeadcountError(f"{method} knows the metric {chosen.metric} alone; got {quoted(metric)}.")
     metric = chosen.metric or metric or task.metric
-    require_metric(metric, task.train)
+    require_metric(metric, task.train, method if chosen.by_gradient else "")
     fill = fill or chosen.fill or ("counterfactual" if task.has_pairs else "zero")
     require_seed(seed)
     require_known(positions, POSITIONS, "positions")
-    if not 1 <= steps <= MOST_STEPS:
+    if type(steps) is not int or not 1 <= steps <= MOST_STEPS:
         raise HeadcountError(f"An integrated gradient needs from 1 to {MOST_STEPS:,} steps; steps is {quoted(steps)}.")
     examples: Sequence[Example] = task.split("train")
     if chosen.needs_pairs:

@@ -7,17 +7,18 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.errors import HeadcountError
+from ..core.errors import HeadcountError, require_known
 from ..core.plain import quoted
 from ..core.progress import warn
 from ..core.provenance import Facts, part_of
 from ..core.saving import Floats, Row, Saved, Tabled
 from ..core.shown import Shown
-from ..core.words import READERS, Readers, ScoreOrder, Units
+from ..core.words import READERS, SCORE_ORDERS, Readers, ScoreOrder, Units
 from ..edit import Head, head_name
 from ..models import Model
 from ..models.graph import Edge, Graph
 from ..models.wiring import find_graph
+from ..tasks.examples import Task
 from .circuit import Circuit
 
 
@@ -26,6 +27,7 @@ def ranked(values: Floats, by: ScoreOrder = "absolute", mix: float | None = None
 
     `best` mixes the two plain orders: of the first k, floor(mix · k) are the most helpful, and the others have the
     largest effect among those left (the positive-negative ratio of Technion's entry to MIB's shared task, 2025)."""
+    require_known(by, SCORE_ORDERS, "order of scores")
     helpful, large = np.argsort(-values, kind="stable"), np.argsort(-np.abs(values), kind="stable")
     if by != "best":
         return helpful if by == "signed" else large
@@ -44,6 +46,11 @@ def ranked(values: Floats, by: ScoreOrder = "absolute", mix: float | None = None
             unit = next(other for other in next_large if not taken[other])
         taken[unit], order[k] = True, unit
     return order
+
+
+def require_count(k: int, total: int, units: str) -> None:
+    if not 0 <= k <= total:
+        raise HeadcountError(f"k must lie between 0 and the model's {total} {units}; {k} does not.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +98,7 @@ class HeadScores(Saved, Tabled, Shown):
 
     def top(self, k: int, by: ScoreOrder = "absolute", mix: float | None = None) -> tuple[str, ...]:
         """Names of the first k heads of an order."""
+        require_count(k, self.size, "heads")
         return tuple(head_name(head) for head in self.order(by, mix)[:k])
 
     def shuffled(self, seed: int = 0) -> "HeadScores":
@@ -159,12 +167,12 @@ class EdgeScores(Saved, Tabled, Shown):
 
     def top(self, k: int, by: ScoreOrder = "absolute", mix: float | None = None) -> tuple[str, ...]:
         """Names of the first k edges of an order."""
+        require_count(k, self.size, "edges")
         return tuple(self.graph.edge_name(edge) for edge in self.order(by, mix)[:k])
 
     def circuit(self, k: int, by: ScoreOrder = "absolute", mix: float | None = None) -> Circuit:
         """The first k edges, to be saved or drawn."""
-        if not 0 <= k <= self.size:
-            raise HeadcountError(f"k must lie between 0 and the model's {self.size} edges; {k} does not.")
+        require_count(k, self.size, "edges")
         keep = np.zeros(self.values.shape, dtype=bool)
         for edge in self.order(by, mix)[:k]:
             keep[edge] = True
@@ -192,4 +200,15 @@ def warn_of_another(scores: HeadScores | EdgeScores, model: Model) -> None:
         warn(
             f"the scores are of {quoted(scores.model)}, whose weights, precision or config are not those of"
             f" {quoted(model.name)}, which goes by them."
+        )
+
+
+def warn_of_prompts(scores: HeadScores | EdgeScores, task: Task) -> None:
+    """The same of another task, or of other prompts of the same."""
+    if scores.task != task.name:
+        warn(f"the scores are of the task {quoted(scores.task)}, not of {quoted(task.name)}.")
+    elif part_of(scores.provenance, "task").get("sha256") not in (None, task.fingerprint):
+        warn(
+            "these are not the prompts of the scores (another n, seed or split), so that some of them may have been"
+            " scored."
         )

@@ -27,11 +27,11 @@ from ..edit import Filler, head_name
 from ..edit.cut import parse_head
 from ..meters import TOKENS_A_PASS, Advance, HeadMeter
 from ..meters.metrics import require_metric
-from ..models import Model
+from ..models import Model, require_model
 from ..models.changes import leaves_no_trace
-from ..tasks.examples import Example, Task
+from ..tasks.examples import Example, Task, require_task
 from .method import METHODS, Request
-from .scores import EdgeScores, HeadScores
+from .scores import EdgeScores, HeadScores, warn_of_another
 from .subsets import Trials, smallest_set
 
 MASKS = 1000
@@ -108,12 +108,15 @@ def search(
 
     How good the heads are elsewhere is for the test split to say: `hc.sweep(model, task, found.scores())`.
     """
+    require_model(model)
+    require_task(task, model.vocabulary)
     if isinstance(scores, EdgeScores):
         raise HeadcountError("A search is for heads, and these are scores of edges. Give it scores of heads.")
     shape = (model.n_layers, model.n_heads)
     if scores.values.shape != shape:
         sizes = f"The scores are of {scores.size} heads, but {model.name} has {model.head_count}."
         raise HeadcountError(f"{sizes} Score this model first.")
+    warn_of_another(scores, model)
     if not 0 < threshold <= 1:
         raise HeadcountError(f"A threshold of explained effect must lie above 0 and not above 1; got {threshold}.")
     require_known(aim, AIMS, "aim")

@@ -99,8 +99,8 @@ class Planned:
 def run(
     study: str | Path,
     *,
-    models: Sequence[str] = (),
-    tasks: Sequence[str] = (),
+    models: Sequence[str] | None = None,
+    tasks: Sequence[str] | None = None,
     quick: bool = False,
     out: str | Path | None = None,
     overrides: Mapping[str, object] | None = None,

@@ -49,8 +49,8 @@ def read_study(
     source: str | Path,
     *,
     quick: bool = False,
-    models: Sequence[str] = (),
-    tasks: Sequence[str] = (),
+    models: Sequence[str] | None = None,
+    tasks: Sequence[str] | None = None,
     overrides: Mapping[str, object] | None = None,
     width: str = "",
 ) -> Study:
@@ -59,6 +59,9 @@ def read_study(
     What stands later wins: the defaults, the panel, the table [quick] where asked for, `overrides`. `models` and
     `tasks` take the place of the file's own.
     """
+    for what, given in (("models", models), ("tasks", tasks)):
+        if given is not None and (isinstance(given, str) or not given):
+            raise HeadcountError(f"{what} is a list of names; got {quoted(given)}. Leave it out for the study's own.")
     path = study_path(str(source))
     raw, kind = parse(path)
     kind.settings.check_table(overrides or {}, "The options")

@@ -6,11 +6,11 @@ from typing import ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..core.errors import HeadcountError, did_you_mean
+from ..core.errors import HeadcountError, did_you_mean, require_known
 from ..core.provenance import Facts
 from ..core.saving import Floats, Row, Saved, Tabled
 from ..core.shown import Shown
-from ..core.words import Aim, CurveKind, Mode, in_words
+from ..core.words import AIMS, Aim, CurveKind, Mode, in_words
 from .needed import (
     NEAR,
     Bools,
@@ -150,6 +150,7 @@ class Curve(Saved, Tabled, Shown):
         self, thresholds: Sequence[float], level: float = 0.9, aim: Aim = "faithful"
     ) -> tuple[UnitsNeeded, ...]:
         """`units_needed` at many thresholds, from the same resamplings."""
+        require_known(aim, AIMS, "aim")
         ks, done = np.asarray(self.ks, dtype=np.float64), self._done(self._mean(EXPLAINED))
         samples = self._done(self._samples(EXPLAINED, level))
         ends = np.quantile(samples, ends_of(level), axis=0)
@@ -163,6 +164,7 @@ class Curve(Saved, Tabled, Shown):
 
     def first_k(self, threshold: float, aim: Aim = "faithful") -> int | None:
         """`units_needed` without an interval."""
+        require_known(aim, AIMS, "aim")
         done = self._done(self._mean(EXPLAINED))
         return whole_number(float(first_k(np.asarray(self.ks, dtype=np.float64), holds(done, threshold, aim))))
 
@@ -204,6 +206,7 @@ class Curve(Saved, Tabled, Shown):
         """MIB's areas, over the share of edges kept from 0.1 % to all: CPR, that under explained effect (higher is
         better; meant for the signed order), and CMD, that between it and 1 (0 is best; meant for the absolute order).
         None where the curve has not been measured at MIB's shares."""
+        require_known(kind, ("CPR", "CMD"), "area of MIB's")
         ks = [int(share * self.total) for share in MIB_SHARES]
         if self.mode != "keep" or not set(ks) <= set(self.ks):
             return None

@@ -14,9 +14,9 @@ from ..core.words import MODES, Mode, Positions
 from ..edit import Head, head_name
 from ..edit.cut import heads_of
 from ..meters import silent
-from ..models import Model
+from ..models import Model, require_model
 from ..rank.scores import HeadScores
-from ..tasks.examples import Task
+from ..tasks.examples import Task, require_task
 from .curve import EXPLAINED, Curve, Interval
 from .needed import count_of
 from .sweep import sweep
@@ -49,6 +49,7 @@ class Measured(Tabled):
 
     def values(self, metric: str) -> Floats:
         """A number for each test prompt."""
+        require_known(metric, self.curve.values, "metric")
         return np.asarray(self.curve.values[metric][0, self.curve.ks.index(len(self.heads))])
 
     def rows(self) -> list[Row]:
@@ -97,6 +98,8 @@ def measure(
 
     The numbers are those of `headcount.sweep` at the same heads.
     """
+    require_model(model)
+    require_task(task, model.vocabulary)
     require_known(mode, MODES, "mode")
     chosen = heads_of(model, heads)
     first = np.zeros((1, model.n_layers, model.n_heads))

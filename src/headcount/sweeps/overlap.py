@@ -110,7 +110,7 @@ class Overlap(Tabled):
         return "\n".join([*lines, f"in all of them: {', '.join(self.shared()) or 'none'}"])
 
 
-def overlap(results: Results, *, k: int | None = None, threshold: float = 0.9) -> Overlap:
+def overlap(results: Results, *, k: int | None = None, threshold: float = 0.9, total: int | None = None) -> Overlap:
     """The heads that several results share.
 
     **Arguments:**
@@ -119,7 +119,10 @@ def overlap(results: Results, *, k: int | None = None, threshold: float = 0.9) -
       dict from names to any of these or to lists of heads.
     - `k`: how many of the first heads of each; by default as many as a curve needs, and of scores a tenth of all.
     - `threshold`: of explained effect, for what a curve needs.
+    - `total`: heads of the model, where lists alone are compared, which do not say.
     """
+    if k is not None and k < 1:
+        raise HeadcountError(f"k must be at least 1, or left out; got {k}.")
     named = _named(results)
     if len(named) < 2:
         raise HeadcountError(f"An overlap is between two results or more, and {len(named)} came.")
@@ -127,10 +130,16 @@ def overlap(results: Results, *, k: int | None = None, threshold: float = 0.9) -
     totals = {entry.total if isinstance(entry, Curve) else entry.size for entry in known}
     if len(totals) > 1:
         raise HeadcountError(f"These are of models with {' and '.join(map(str, sorted(totals)))} heads. Compare one.")
-    sets = {name: _heads(name, entry, k, threshold) for name, entry in named.items()}
-    everything = [parse_head(head) for heads in sets.values() for head in heads]
-    least = (max(a for a, _ in everything) + 1) * (max(b for _, b in everything) + 1) if everything else 0
-    return Overlap(sets, totals.pop() if totals else least)
+    found = totals.pop() if totals else total
+    if found is None or found < 1:
+        raise HeadcountError("Lists do not say how many heads the model has, which chance depends on. Give total=...")
+    sets = {name: tuple(dict.fromkeys(_heads(name, entry, k, threshold))) for name, entry in named.items()}
+    shapes = [entry.values.shape for entry in known if isinstance(entry, HeadScores)]
+    for name, heads in sets.items():
+        for layer, head in map(parse_head, heads):
+            if len(heads) > found or (shapes and not (layer < shapes[0][0] and head < shapes[0][1])):
+                raise HeadcountError(f"{name} names {head_name((layer, head))}, and the model has {found} heads.")
+    return Overlap(sets, found)
 
 
 def chance_of(shared: int, one: int, other: int, total: int) -> float:
@@ -144,6 +153,8 @@ def _named(results: Results) -> dict[str, Entry]:
         return {name: _plain(entry) for name, entry in results.items()}
     listed = list(results) if isinstance(results, Sequence) else list(results.curves)
     ranked = [_plain(entry) for entry in listed]
+    if not all(isinstance(entry, Curve | HeadScores) for entry in ranked):
+        raise HeadcountError("Lists of heads need names: give a dict, such as {'mine': ['a0.h1'], 'theirs': …}.")
     ranked = [entry for entry in ranked if not (isinstance(entry, Curve) and entry.order in CHANCE_ORDERS)]
     facts = [[vars(entry).get(part, "") for part in PARTS] for entry in ranked]
     telling = [place for place in range(len(PARTS)) if len({fact[place] for fact in facts}) > 1]

@@ -18,6 +18,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from ..core.errors import HeadcountError
 from ..core.saving import Floats
 
 RESAMPLES = 1000
@@ -26,6 +27,8 @@ NORMAL = NormalDist()
 
 def ends_of(level: float) -> list[float]:
     """The shares of samples that lie below either end of an interval."""
+    if not 0 < level < 1:
+        raise HeadcountError(f"The level of an interval is a share between 0 and 1, such as 0.9; got {level}.")
     return [(1 - level) / 2, (1 + level) / 2]
 
 

@@ -1,6 +1,6 @@
 """Keep or mask units in an order, more and more of them, and measure what is left: order x meter -> `Curve`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -15,11 +15,12 @@ from ..core.words import AIMS, GRIDS, ORDERS, POSITIONS, AttentionMethod, Mode, 
 from ..edit import Fill
 from ..meters import Advance, Meter
 from ..meters.meter import WHOLE, Part
-from ..meters.metrics import SAID, require_metric
-from ..models import Model
+from ..meters.metrics import SAID, require_measured, require_metric
+from ..models import Model, require_model
 from ..models.changes import leaves_no_trace
 from ..rank.fit import Learning
-from ..tasks.examples import Task
+from ..rank.scores import warn_of_another
+from ..tasks.examples import Task, require_task
 from .curve import MIB_SHARES, Curve
 from .mix import Mix, choose_mix
 from .orders import M, Order, Scores, measured, merged
@@ -117,6 +118,8 @@ def sweep(
       with some of its points; all three given as `parts`, the whole is made from them and goes on from there.
     - `advance`: told how many prompts have been run. Without it a bar is shown in a terminal.
     """
+    require_model(model)
+    require_task(task, model.vocabulary)
     if keep is not None and mask is not None:
         raise HeadcountError("A sweep either keeps or masks units; give keep=... or mask=..., not both.")
     mode: Mode = "keep" if mask is None else "mask"
@@ -131,8 +134,12 @@ def sweep(
     fill = fill or ("counterfactual" if task.has_pairs else "zero")
     Fill.parse(fill)
     metric = metric or task.metric
-    require_metric(metric, task.test)
+    require_measured(metric, task.test)
     swept = units_of(model, task, scores, units, readers)
+    if scores is not None:
+        warn_of_another(scores, model)
+    if isinstance(swept, AttentionEdges) and order != "chance":
+        require_metric(metric, task.test, f"Scoring attention edges by {method}")
     asked = Asked(order, mode, fill, positions, metric, draws, seed, prune, memory, method, fit)
     chosen = Facts()
     if order == "best" and not isinstance(swept, AttentionEdges):
@@ -196,6 +203,9 @@ def unit_grid(units: str, total: int, ks: Ks, points: int, shares: bool = True) 
     if ks is None:
         ks = "quadratic" if units == "heads" else "log"
     if not isinstance(ks, str):
+        numbers = list(ks) if isinstance(ks, Iterable) else [None]
+        if not all(isinstance(k, int | np.integer) for k in numbers):
+            raise HeadcountError(f"ks are whole numbers, a list of them, or a grid by its name; got {quoted(ks)}.")
         if wrong := [k for k in ks if not 0 <= k <= total]:
             raise HeadcountError(
                 f"k must lie between 0 and the model's {total} {in_words(units)}; {wrong[0]} does not."

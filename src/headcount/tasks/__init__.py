@@ -81,8 +81,9 @@ def task(
       `templates`, and all words that fill them too.
     """
     require_known(split, SPLITS_BY, "split")
-    if n < 2:
-        raise HeadcountError(f"A task needs at least 2 examples, one to score on and one to measure on; n is {n}.")
+    if type(n) is not int or n < 2:
+        words = f"n is {quoted(n)}"
+        raise HeadcountError(f"A task needs at least 2 examples, one to score on and one to measure on; {words}.")
     require_seed(seed)
     if isinstance(name, str | Path):
         made = _made(str(name), tokens_of(model), n, seed, split)

@@ -24,7 +24,7 @@ from ..models import Model
 from . import tokens_of
 from .batches import collate
 from .examples import Completion, Example, Pair
-from .jsonl import Entry, read_entry
+from .jsonl import Entry, examples_of, read_entry
 from .source import Tokens
 
 MUCH_BETTER = 10.0
@@ -61,6 +61,8 @@ class FileCheck:
     """Accuracy of guessing."""
     warnings: tuple[str, ...]
     """Of the file as a whole."""
+    refused: str = ""
+    """Why no study takes the lines that can be used."""
 
     @property
     def used(self) -> list[LineCheck]:
@@ -96,7 +98,17 @@ def check_entries(model: Model, entries: Mapping[int, Entry]) -> FileCheck:
         lines.append(_looked_at(model, number, example, entry, tokens, repeated))
     used = list(made.values())
     chance = sum(example.chance for example in used) / max(len(used), 1)
-    return FileCheck(tuple(lines), chance, tuple(filter(None, [start_warning(model, used)])))
+    refused = _refused({number: entries[number] for number in made}, tokens) if made else ""
+    return FileCheck(tuple(lines), chance, tuple(filter(None, [start_warning(model, used)])), refused)
+
+
+def _refused(entries: Mapping[int, Entry], tokens: Tokens) -> str:
+    """Splits that contradict each other, or too few examples for both."""
+    try:
+        examples_of(entries, "it", tokens, 2 * len(entries), seed=0)
+    except HeadcountError as error:
+        return str(error)
+    return ""
 
 
 def with_spaces(entries: Mapping[int, Entry], numbers: Sequence[int]) -> dict[int, Entry]:

@@ -6,11 +6,20 @@ from typing import Literal
 
 from ..core.errors import HeadcountError
 from ..core.keys import digest
+from ..core.plain import quoted
 from ..core.provenance import Facts
 
 Split = Literal["train", "test"]
 Asked = tuple[tuple[int, ...], tuple[int, ...]]
 """The right and the wrong tokens at a spot where something is predicted; an example's last spot ends what is read."""
+
+
+def _require_ids(tokens: Sequence[int], vocabulary: int | None = None) -> None:
+    """Ids of tokens, of which a model knows so many."""
+    if tokens and (min(tokens) < 0 or (vocabulary is not None and max(tokens) >= vocabulary)):
+        wrong = min(tokens) if min(tokens) < 0 else max(tokens)
+        known = "from 0 on" if vocabulary is None else f"from 0 to {vocabulary - 1}, which the model knows"
+        raise HeadcountError(f"Token ids are whole numbers {known}; got {wrong}.")
 
 
 @dataclass(frozen=True)
@@ -31,8 +40,16 @@ class Pair:
         for name in ("clean", "answers", "wrongs"):
             if not getattr(self, name):
                 raise HeadcountError(f"A pair must have at least one token in {name!r}, and this one has none.")
+        _require_ids(self.tokens)
+        for name in ("answers", "wrongs"):  # one that is named twice would count twice in sums of probabilities
+            object.__setattr__(self, name, tuple(dict.fromkeys(getattr(self, name))))
         if both := set(self.answers) & set(self.wrongs):
             raise HeadcountError(f"A token cannot be right and wrong at once; this pair has {sorted(both)} in both.")
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """All that it names."""
+        return (*self.clean, *self.corrupt, *self.answers, *self.wrongs)
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -68,6 +85,12 @@ class Completion:
             raise HeadcountError("The target of a completion is empty; it must have at least one token.")
         if not all(self.others) or self.target in self.others:
             raise HeadcountError("The other choices of a completion must not be empty or the same as the target.")
+        _require_ids(self.tokens)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """All that it names."""
+        return (*self.prompt, *self.target, *(token for other in self.others for token in other))
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -137,6 +160,14 @@ class Task:
         if not examples:
             raise HeadcountError(f"The task {self.name!r} has no {name} examples. Give it more.")
         return examples
+
+
+def require_task(task: object, vocabulary: int) -> None:
+    """Refuse what is no task, and tokens that a model does not know."""
+    if not isinstance(task, Task):
+        raise HeadcountError(f"A task is what headcount.task(name, model) gives; got {quoted(task)}.")
+    for example in (*task.train, *task.test):
+        _require_ids(example.tokens, vocabulary)
 
 
 def pairs_only(examples: Sequence[Example], what: str) -> tuple[Pair, ...]:

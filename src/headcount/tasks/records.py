@@ -1,6 +1,7 @@
 """Where the records of a published set come from: a file, a folder, or the hub. Each gives them by split."""
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +9,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from ..core.errors import HeadcountError, in_short
+from ..core.plain import quoted
 from ..core.reading import json_words, lines_of, parse_json
 
 Record = Mapping[str, Any]
@@ -60,6 +62,8 @@ def _read_csv(path: Path) -> list[Record]:
     """Cells that hold a JSON list or object are read as such: CSV has no other way to write one."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.DictReader(file)
+        if twice := [name for name, count in Counter(rows.fieldnames or ()).items() if count > 1]:
+            raise ValueError(f"its header names the column {quoted(twice[0])} twice.")
         return [_row(row, rows.line_num) for row in rows]
 
 

@@ -13,11 +13,12 @@ from ...edit import Fill, check_fill
 from ...edit.attention_fills import mean_bytes
 from ...meters import TOKENS_A_PASS
 from ...meters.memory import Sizes, head_bytes, plan_circuits, plan_scores, show_bytes
+from ...meters.metrics import require_measured
 from ...models import Model
 from ...rank import METHODS
 from ...rank.fit import Learning, fit_for
 from ...rank.score import asked_of, score
-from ...rank.scores import EdgeScores, HeadScores, warn_of_another
+from ...rank.scores import EdgeScores, HeadScores, warn_of_another, warn_of_prompts
 from ...rank.search import MASKS, search
 from ...rank.search import Found as Searched
 from ...sweeps import Curve, Repeats, sweep
@@ -101,6 +102,7 @@ def plan_once(
 ) -> KeptWork:
     """Scores, then a sweep for each order; refused here where memory or fill do not allow them."""
     at_once = memory if panel.units == "edges" else TOKENS_A_PASS
+    require_measured(getattr(panel, "metric", None) or task.metric, task.test)
     subject = Subject.of(name, model, {"kind": kind.name, "panel": panel.facts()}, task, at_once=at_once)
     units = units_of(model, task, None, panel.units, getattr(panel, "readers", "kv-heads"))
     score_bytes, sweep_bytes, note = _memory(panel, model, task, memory)
@@ -117,7 +119,9 @@ def plan_once(
     if isinstance(panel, HeadsKept) and panel.scores:
         given = HeadScores.load(panel.scores)
         given.require_shape(model)
-        warn_of_another(given, model)
+        if not which:
+            warn_of_another(given, model)
+            warn_of_prompts(given, task)
         facts: dict[str, Any] = {"method": given.method, "metric": given.metric, "signed": given.signed}
         settings = {**facts, "by_pair": given.by_pair.tolist(), "samples": given.samples}
         scoring = subject.step(f"{label} · {given.method}", given_step, settings, 0, 0)
