@@ -22,6 +22,7 @@ from transformers import (
     Phi3Config,
     PretrainedConfig,
     PreTrainedModel,
+    PreTrainedTokenizerBase,
     Qwen2Config,
     Qwen3Config,
 )
@@ -81,6 +82,13 @@ def tiny(family: str, dtype: torch.dtype = torch.float32, layers: int = 3) -> hc
 def with_words(family: str) -> hc.Model:
     """One that reads a token a word, among them those of `SENTENCE`."""
     return replace(tiny(family), tokenizer=word_tokenizer())
+
+
+def reading(tokenizer: PreTrainedTokenizerBase, name: str) -> hc.Model:
+    """One that knows as many tokens as a tokenizer has."""
+    hf = tiny("llama").hf
+    hf.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    return hc.load(hf, tokenizer=tokenizer, name=name)
 
 
 @cache

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import headcount as hc
-from families import tiny
+from families import reading, tiny
 from headcount.meters.answers import Answers, ask
 from headcount.meters.generation import Cuts
 from headcount.tasks.questions import Question
@@ -17,7 +17,7 @@ RIVER = Question("retrieval", "t", "Mary is in the store. Who is there?", "Mary"
 
 def plain_model() -> hc.Model:
     """One whose tokenizer has no chat template."""
-    return hc.load(tiny("llama").hf, tokenizer=make_tokenizer("digits"), name="plain")
+    return reading(make_tokenizer("digits"), "plain")
 
 
 def chat_model(template: str) -> hc.Model:
@@ -25,7 +25,7 @@ def chat_model(template: str) -> hc.Model:
 
     tokenizer = deepcopy(make_tokenizer("digits", bos=True))
     tokenizer.chat_template = template
-    return hc.load(tiny("llama").hf, tokenizer=tokenizer, name="chat")
+    return reading(tokenizer, "chat")
 
 
 def test_a_model_without_a_chat_template_sees_a_few_answered_questions_first():

@@ -14,7 +14,7 @@ from families import prompts, random_task, tiny
 from gguf_files import write_gguf
 from headcount.models import takes_base
 from headcount.studies.bench import Bench
-from tokenizers_for_tests import make_tokenizer
+from tokenizers_for_tests import make_tokenizer, word_tokenizer
 
 TARGETS = ["q_proj", "v_proj", "o_proj", "up_proj"]
 
@@ -34,7 +34,7 @@ def adapted(hf, **settings):
 def base(tmp_path):
     place = tmp_path / "base"
     tiny("llama-gqa").hf.save_pretrained(place)
-    make_tokenizer("digits").save_pretrained(place)
+    word_tokenizer().save_pretrained(place)
     return place
 
 

@@ -6,7 +6,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 import headcount as hc
-from families import prompts, tiny
+from families import prompts, reading, tiny
 from headcount.edit import head_name, head_values
 from headcount.meters.answers import Answers, ask
 from headcount.rank.probes.by_head import areas, fit_by_head
@@ -194,7 +194,7 @@ def test_the_needle_is_where_the_answer_stands_as_a_whole_word_of_the_question(t
 
     tokenizer = deepcopy(make_tokenizer("digits", bos=True))
     tokenizer.chat_template = template
-    model = hc.load(tiny("llama").hf, tokenizer=tokenizer, name="spoken")
+    model = reading(tokenizer, "spoken")
     question = Question("retrieval", "t", "Anna has a cat. A catfish is red. The CAT is old.", "cat", ("a cat",))
     places = answer_places(model, question)
     prompt = question_prompts(model, [question])[0]

@@ -71,7 +71,7 @@ def parse_head(head: "Head | str") -> Head:
     if isinstance(head, str) and (found := re.fullmatch(r"a(\d+)\.h(\d+)", head)):
         return int(found[1]), int(found[2])
     match head:
-        case (int(layer), int(number)):
+        case (int(layer), int(number)) if not isinstance(layer, bool) and not isinstance(number, bool):
             return layer, number
     raise HeadcountError(f"A head is (layer, head) or a name such as 'a3.h5'; got {head!r}.")
 

@@ -99,6 +99,8 @@ def generate(
     - `max_tokens`: of prompts, in one batch.
     - `advance`: is told how many answers have been written.
     """
+    if max_new_tokens < 1:
+        raise HeadcountError(f"An answer has at least 1 token; max_new_tokens is {max_new_tokens}.")
     if change is None:
         change = Cuts(torch.ones(1, model.n_layers, model.n_heads, dtype=torch.bool))
     limit, longest = model.context, max(map(len, prompts), default=0)
@@ -107,6 +109,8 @@ def generate(
             f"A prompt of {longest} tokens and an answer of {max_new_tokens} are more than the {limit} that"
             f" {model.name} takes. Ask shorter questions, or for shorter answers."
         )
+    for prompt in filter(len, prompts):
+        model.prompt_ids(prompt)
     tokenizer = model.require_tokenizer() if stop else None
     ends = end_tokens(model)
     padding = (ends or [0])[0]  # any will do, as it is masked

@@ -180,7 +180,10 @@ class Model:
 
     def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of one prompt: text, or ids already. An error where the model cannot read them."""
-        ids = self.encode(prompt) if isinstance(prompt, str) else [int(token) for token in prompt]
+        try:
+            ids = self.encode(prompt) if isinstance(prompt, str) else [int(token) for token in prompt]
+        except (TypeError, ValueError) as error:
+            raise HeadcountError(f"A prompt is a text or a list of token ids; got {quoted(prompt)}.") from error
         if not ids:
             raise HeadcountError("The prompt is empty; it must have at least one token.")
         if wrong := [token for token in ids if not 0 <= token < self.vocabulary]:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.errors import HeadcountError, require_known
+from ..core.errors import HeadcountError, require_known, require_seed
 from ..core.plain import quoted
 from ..core.progress import warn
 from ..core.provenance import Facts, part_of
@@ -98,12 +98,13 @@ class HeadScores(Saved, Tabled, Shown):
 
     def top(self, k: int, by: ScoreOrder = "absolute", mix: float | None = None) -> tuple[str, ...]:
         """Names of the first k heads of an order."""
-        require_count(k, self.size, "heads")
+        require_count(min(k, self.size), self.size, "heads")
         return tuple(head_name(head) for head in self.order(by, mix)[:k])
 
     def shuffled(self, seed: int = 0) -> "HeadScores":
         """The same numbers dealt out to the heads at random: a control that knows how scores are spread, and nothing of
         the heads."""
+        require_seed(seed)
         places = np.random.default_rng(seed).permutation(self.size)
         mixed = self.by_pair.reshape(-1, self.size)[:, places].reshape(self.by_pair.shape)
         return replace(self, method=f"shuffled {self.method}", by_pair=mixed)
@@ -167,7 +168,7 @@ class EdgeScores(Saved, Tabled, Shown):
 
     def top(self, k: int, by: ScoreOrder = "absolute", mix: float | None = None) -> tuple[str, ...]:
         """Names of the first k edges of an order."""
-        require_count(k, self.size, "edges")
+        require_count(min(k, self.size), self.size, "edges")
         return tuple(self.graph.edge_name(edge) for edge in self.order(by, mix)[:k])
 
     def circuit(self, k: int, by: ScoreOrder = "absolute", mix: float | None = None) -> Circuit:
@@ -180,6 +181,7 @@ class EdgeScores(Saved, Tabled, Shown):
 
     def shuffled(self, seed: int = 0) -> "EdgeScores":
         """The same numbers dealt out to the edges at random."""
+        require_seed(seed)
         mixed = self.values.copy()
         mixed[self.graph.real] = np.random.default_rng(seed).permutation(self.values[self.graph.real])
         return replace(self, method=f"shuffled {self.method}", values=mixed)

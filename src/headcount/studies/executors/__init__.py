@@ -33,6 +33,9 @@ def executor(on: str, **options: str | int | float) -> "Executor":
     for option in options:
         if option not in known:
             raise HeadcountError(f"The executor {on} takes no {option}. It takes {', '.join(known)}.")
+    workers = options.get("workers")
+    if workers is not None and (type(workers) is not int or workers < 1):
+        raise HeadcountError(f"workers is a number from 1 on, or left out; got {workers!r}.")
     return cast("Executor", made(**options))
 
 
