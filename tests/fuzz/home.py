@@ -131,6 +131,12 @@ class Home:
         (self.place / name).write_bytes(data)
         return name
 
+    def _is_outside(self, word: str) -> bool:
+        """A folder that a changed word happens to name, `..` say, into which a command would write."""
+        with contextlib.suppress(OSError, ValueError):
+            return Path(word).is_dir() and not Path(word).resolve().is_relative_to(self.folder.resolve())
+        return False
+
     def called(self, *words: str, tokens_a_second: float = 1e5) -> None:
         """The command line as users call it, with the model that is there already under the name m."""
         from headcount import cli
@@ -141,6 +147,7 @@ class Home:
         from headcount.studies.bench import Bench
 
         out, err = io.StringIO(), io.StringIO()
+        words = tuple("." if self._is_outside(word) else word for word in words)
 
         def found(name, *more, **options):
             return self.model if name == "m" else load(name)

@@ -167,3 +167,19 @@ def test_whether_torch_keeps_gradients_is_as_it_was(model):
     with pytest.raises(RuntimeError), visit_heads(model, lambda layer, z: 1 / 0):
         raise RuntimeError
     assert state(model)[0] == []
+
+
+def test_a_cut_that_is_interrupted_as_it_begins_leaves_gradients_on(monkeypatch):
+    """As they are off while a mean is taken, and torch's `no_grad` is not there to put them back."""
+
+    def interrupted(*asked):
+        torch.set_grad_enabled(False)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["headcount.edit.cut"], "mean_filling", interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt), hc.cut(tiny("gpt2"), [(0, 0)], "mean", reference=random_task().train):
+            pass
+        assert torch.is_grad_enabled()
+    finally:
+        torch.set_grad_enabled(True)

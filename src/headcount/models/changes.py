@@ -133,7 +133,7 @@ def own_block(function: Callable[P, Iterator[None]]) -> Callable[P, Block]:
 
 def _undone_in_the_end(steps: Iterator[None]) -> Generator[None]:
     """The generator of a block, and what it has changed once more, should an interrupt come while it is undone."""
-    before, modes, own = len(_open()), _len_torch_function_stack(), None
+    before, modes, own, gradients = len(_open()), _len_torch_function_stack(), None, torch.is_grad_enabled()
     try:
         with closing(cast(Generator[None], steps)):
             next(steps)
@@ -144,6 +144,8 @@ def _undone_in_the_end(steps: Iterator[None]) -> Generator[None]:
             changes.undo()
         while _len_torch_function_stack() > modes:
             _pop_mode()
+        if own is None:  # else it is for the user's own block to say
+            torch.set_grad_enabled(gradients)
 
 
 def leaves_no_trace(function: Callable[P, R]) -> Callable[P, R]:
