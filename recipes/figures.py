@@ -50,7 +50,7 @@ FIGURES = {
 def draw(name: str) -> None:
     drawn = FIGURES[name]
     out = HOME / "headcount-results" / f"figure-{name}"
-    result = hc.run(drawn.study, models=drawn.models, tasks=drawn.tasks, quick=drawn.quick, out=out)
+    result = hc.run(drawn.study, models=drawn.models or None, tasks=drawn.tasks or None, quick=drawn.quick, out=out)
     shutil.copyfile(out / "figure.png", HOME / "docs" / "figures" / f"{name}.png")
     path = HOME / drawn.page
     text, found = re.subn(
