@@ -88,6 +88,12 @@ def test_whole_numbers_that_no_config_explains_are_named(damaged):
     refused(damaged.folder, rf"has {DOWN} in whole numbers \(I8\), and no quantization_config")
 
 
+def test_a_file_beside_the_weights_may_be_anything(damaged):
+    (damaged.folder / "other.safetensors").write_bytes(b"not even that")
+    (damaged.folder / "more.safetensors").mkdir()
+    assert hc.load(damaged.folder).n_layers == 3
+
+
 def test_more_layers_in_the_config_than_in_the_file(damaged):
     damaged.config(num_hidden_layers=5)
     refused(damaged.folder, r"is not whole: model\.layers\.3\..* and 16 more are in the model")

@@ -61,8 +61,3 @@ GRIDS: tuple[Grid, ...] = get_args(Grid)
 def in_words(units: str) -> str:
     """As prose has it: attention edges."""
     return units.replace("-", " ")
-
-
-def counted(count: int, units: str) -> str:
-    """1 head, 1,200 attention edges."""
-    return f"{count:,} {in_words(units) if count != 1 else in_words(units).removesuffix('s')}"

@@ -2,11 +2,12 @@
 leaves out those that it does not know; here both are refused by name, and what was loaded is run once."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -92,7 +93,8 @@ def _require_floats(folder: Path, where: str, hf: Any) -> None:
         return
     weights = {name for name, weight in hf.named_parameters() if weight.is_floating_point()}
     for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, framework="pt") as file:
+        # One that cannot be read is none of those that were loaded.
+        with suppress(SafetensorError, OSError), safe_open(path, framework="pt") as file:
             for name in file.keys():  # noqa: SIM118, which is no dict
                 kind = file.get_slice(name).get_dtype()
                 if kind in WHOLE and not weights.isdisjoint({name, f"{hf.base_model_prefix}.{name}"}):

@@ -28,7 +28,7 @@ SPACE = 10**9
 """Bytes that must be free: the converted weights, and room to write them."""
 
 
-def folder(on_step: Callable[[str], None] = lambda step: None, verify: bool = False) -> Path:
+def folder(on_step: Callable[[str], None] | None = None, verify: bool = False) -> Path:
     """The folder with the converted model; made on the first call, which takes under a minute. With `verify` every
     file is compared with its checksum, and what is damaged is made again."""
     place = cache_folder() / "models" / "smollm2"
@@ -51,11 +51,14 @@ def folder(on_step: Callable[[str], None] = lambda step: None, verify: bool = Fa
 
 
 @contextmanager
-def _told(step: str, on_step: Callable[[str], None]) -> Iterator[None]:
-    """To whoever asked, and beside the spinner of whoever loads the model."""
-    on_step(step)
-    with waiting(f"smollm2: {step}"):
+def _told(step: str, on_step: Callable[[str], None] | None) -> Iterator[None]:
+    """To whoever asked, and shows it in a bar; else beside the spinner of whoever loads the model."""
+    if on_step is not None:
+        on_step(step)
         yield
+    else:
+        with waiting(f"smollm2: {step}"):
+            yield
 
 
 def _download(scratch: Path) -> Path:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from ...core.words import counted, in_words
+from ...core.words import in_words
 from ...edit import Fill
+from ...sweeps.needed import count_of
 from ...view.tables import number, print_table, say
 from ..runner import StudyResult
 from ..table import print_end
@@ -72,7 +73,7 @@ def _answers(entries: Sequence[KeptEntry]) -> Iterator[str]:
         if entry["confirmed"] is not None:
             ends = " to ".join(number(entry[end], ".2f") for end in ("confirmed_low", "confirmed_high"))
             one, verb = entry["confirmed_units"] == 1, "explain" if entry["mode"] == "keep" else "leave"
-            count = counted(entry["confirmed_units"] or 0, entry["units"])
+            count = count_of(entry["confirmed_units"] or 0, entry["units"])
             held = f" {count} chosen on half of the prompts {verb}{'s' * one} {entry['confirmed']:.2f} of it on the"
             held += f" other half ({ends})."
         yield entry["words"] + held
