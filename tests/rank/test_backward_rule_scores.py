@@ -6,9 +6,9 @@ import torch
 
 import headcount as hc
 from families import FAMILIES, random_task, tiny
-from headcount.edit import head_values
+from headcount.edit import Fill, head_values
 from headcount.models.backward_rules import RULES
-from headcount.rank.gradients import head_gradients
+from headcount.rank.gradients import Tail, head_gradients
 from headcount.tasks.batches import collate
 from one_reader import differentiable_metric, run, some_edges
 from stop_gradients import stop_gradients
@@ -26,7 +26,7 @@ def test_head_scores_are_those_of_the_rules_written_with_stopgrad(family, tolera
     batch = collate(ONE.train, model.device)
     other = head_values(model, batch.corrupt)
     with stop_gradients(model, rule, monkeypatch):
-        values, gradients = head_gradients(model, batch.clean, batch, "logit_diff")
+        values, gradients = head_gradients(model, Tail.of(model, batch, Fill("zero"), "all"), "logit_diff")
     wanted = [((z - o) * g).sum((0, 1, 3)) for z, o, g in zip(values, other, gradients, strict=True)]
     np.testing.assert_allclose(scores, torch.stack(wanted), rtol=0, atol=tolerance * np.abs(scores).max())
 

@@ -5,6 +5,7 @@ projection. A cut leaves some heads alone and puts something else in the place o
 through: see `heads` for reading and replacing, `fills` for what takes their place, `cut` for cutting.
 """
 
+from .branches import Branches as Branches
 from .cut import cut as cut
 from .cut import cut_heads as cut_heads
 from .fills import Fill as Fill

@@ -15,12 +15,19 @@ from ..core.words import POSITIONS, Positions
 from ..models import Model
 from ..models.changes import changing, own_block
 from ..tasks.examples import Example
+from .branches import Branches
 from .fills import Fill, Filling, mean_head_values
 from .heads import Head, head_values, visit_heads
 
 
 @contextmanager
-def cut_heads(model: Model, keep: Tensor, filling: Filling, where: Tensor | Positions = "all") -> Iterator[None]:
+def cut_heads(
+    model: Model,
+    keep: Tensor,
+    filling: Filling,
+    where: Tensor | Positions = "all",
+    branches: Branches | None = None,
+) -> Iterator[None]:
     """Remove heads while the block lasts.
 
     **Arguments:**
@@ -29,11 +36,11 @@ def cut_heads(model: Model, keep: Tensor, filling: Filling, where: Tensor | Posi
       in part, g·z + (1 - g)·fill, and through which gradients flow. With several cuts, the rows of the batch that runs
       inside the block are the same prompts once for each cut, cut by cut.
     - `where`: positions at which the cut applies: a name, or a mask [pair, position].
+    - `branches`: of these cuts; those that are alike up to a layer then run it once. For a single forward pass.
 
     Layers in which nothing is removed are not touched at all. While a model writes, a fill that is known for the prompt
     alone (`counterfactual`) is for the prompt alone.
     """
-    cuts = len(keep)
     touched = [layer for layer in range(model.n_layers) if keep.requires_grad or not bool((keep[:, layer] == 1).all())]
     calls = dict.fromkeys(touched, 0)
 
@@ -41,13 +48,14 @@ def cut_heads(model: Model, keep: Tensor, filling: Filling, where: Tensor | Posi
         calls[layer] += 1
         if calls[layer] > 1 and (where == "last" or (z.shape[1] == 1 and filling.positions > 1)):
             return None
-        z = z.unflatten(0, (cuts, -1))
+        kept = keep[:, layer] if branches is None else keep[branches.run_at(layer), layer]
+        z = z.unflatten(0, (len(kept), -1))
         if filling.positions not in (1, z.shape[2]):
             raise HeadcountError(
                 f"The other prompts have {filling.positions} tokens, and prompts of {z.shape[2]} run. Both must have as"
                 " many, so that each position has a value to take."
             )
-        kept = keep[:, layer].to(z.device if keep.dtype == torch.bool else z)[:, None, None, :, None]
+        kept = kept.to(z.device if keep.dtype == torch.bool else z)[:, None, None, :, None]
         if isinstance(where, Tensor) or where != "all":  # a head is left alone outside the positions of the cut
             positions = torch.arange(z.shape[2], device=z.device)[None]
             there = where.to(z.device) if isinstance(where, Tensor) else positions == z.shape[2] - 1
@@ -62,7 +70,8 @@ def cut_heads(model: Model, keep: Tensor, filling: Filling, where: Tensor | Posi
         return mixed.flatten(0, 1)
 
     following = filling.following(model) if isinstance(filling, PositionMeans) else nullcontext()
-    with following, visit_heads(model, visit, touched):
+    sharing = nullcontext() if branches is None else branches.shared(model)
+    with following, sharing, visit_heads(model, visit, touched):
         yield
 
 

@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
+from transformers import DynamicCache
 
 from ..core.words import WrittenPositions
 from ..models import Model
@@ -38,11 +39,12 @@ def visit_heads(model: Model, visit: Visit, layers: Iterable[int] | None = None)
         yield
 
 
-def head_values(model: Model, ids: Tensor) -> tuple[Tensor, ...]:
-    """What every head carries on some prompts: one tensor a layer, [batch, position, head, head size]."""
+def head_values(model: Model, ids: Tensor, past_key_values: DynamicCache | None = None) -> tuple[Tensor, ...]:
+    """What every head carries on some prompts: one tensor a layer, [batch, position, head, head size]; of the positions
+    behind a prefix that was read."""
     values: list[Tensor] = []
     with visit_heads(model, lambda layer, z: values.append(z)), torch.no_grad():
-        model.run(ids)
+        model.run(ids, past_key_values)
     return tuple(values)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..core.words import Positions
-from ..edit import Filler, Filling, cut_heads, first_reached
+from ..edit import Branches, Filler, Filling, cut_heads, first_reached
 from ..models import Model
 from ..models.changes import leaves_no_trace
 from ..tasks.batches import Batch, batches
@@ -118,7 +118,8 @@ class HeadMeter:
         copies = len(keep)
         past = None if ready.prefix is None else self.model.repeated_prefix(ready.prefix, copies)
         rows, ids, spots = ready.batch.repeated(copies).rows, ready.ids.repeat(copies, 1), ready.spots.repeat(copies)
-        with cut_heads(self.model, keep, ready.filling, ready.where):
+        branches = None if torch.is_grad_enabled() else Branches(keep)
+        with cut_heads(self.model, keep, ready.filling, ready.where, branches):
             logits = self.model.last_logits(ids, spots, past, rows=rows)
         return measure_all(logits, ready.batch, names, ready.uncut if "kl" in names else None)
 

@@ -23,14 +23,16 @@ positive where opening the gate raises the metric.
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor
+from transformers import DynamicCache
 
 from ..core.errors import HeadcountError
-from ..core.words import BackwardRule
-from ..edit import Share, head_values, mix_inputs, visit_heads
+from ..core.words import BackwardRule, Positions
+from ..edit import Fill, Share, first_reached, head_values, mix_inputs, visit_heads
 from ..meters.heads import answer_positions
 from ..meters.metrics import metric_named
 from ..models import Model
@@ -42,8 +44,42 @@ from .method import Request
 BatchScore = Callable[[list[int], Batch], Tensor]
 
 
-def head_gradients(model: Model, ids: Tensor, batch: Batch, metric: str) -> tuple[list[Tensor], tuple[Tensor, ...]]:
-    """z and dm/dz of every layer, each [pair, position, head, head size]; m is each pair's own metric."""
+@dataclass(frozen=True)
+class Tail:
+    """A batch from the first position on that cuts can reach. Before it nothing is lost, so no gradient is needed, and
+    what comes before never depends on what comes after: it is read once."""
+
+    batch: Batch
+    start: int
+    where: Tensor  # real positions at which cuts apply, [row, position]
+    prefix: DynamicCache | None
+
+    @classmethod
+    def of(cls, model: Model, batch: Batch, fill: Fill, positions: Positions) -> "Tail":
+        where = None if positions == "all" else answer_positions(batch, positions)
+        start = first_reached(batch, fill, where)
+        where = batch.real() if where is None else where
+        return cls(batch, start, where[:, start:], model.read_prefix(batch.clean[:, :start]) if start else None)
+
+    @property
+    def clean(self) -> Tensor:
+        return self.batch.clean[:, self.start :]
+
+    @property
+    def corrupt(self) -> Tensor:
+        return self.batch.corrupt[:, self.start :]
+
+    def past(self, model: Model, copies: int = 1) -> DynamicCache | None:
+        return None if self.prefix is None else model.repeated_prefix(self.prefix, copies)
+
+    def values(self, model: Model, ids: Tensor) -> tuple[Tensor, ...]:
+        """What every head carries on one of the two sides."""
+        return head_values(model, ids, self.past(model))
+
+
+def head_gradients(model: Model, tail: Tail, metric: str, copies: int = 1) -> tuple[list[Tensor], tuple[Tensor, ...]]:
+    """z and dm/dz of every layer, each [row, position, head, head size]; m is each row's own metric. The rows are the
+    clean prompts, so many times."""
     values: list[Tensor] = []
 
     def visit(layer: int, z: Tensor) -> Tensor:
@@ -51,9 +87,10 @@ def head_gradients(model: Model, ids: Tensor, batch: Batch, metric: str) -> tupl
         values.append(z if z.requires_grad else z.detach().requires_grad_())
         return values[-1]
 
+    ids, again, past = tail.clean.repeat(copies, 1), tail.batch.repeated(copies), tail.past(model, copies)
     with model.frozen(), torch.enable_grad(), visit_heads(model, visit):
-        total = metric_named(metric)(model.last_logits(ids, batch.spots, rows=batch.rows), batch).sum()
-        gradients = torch.autograd.grad(total, values)
+        logits = model.last_logits(ids, again.spots - tail.start, past, rows=again.rows)
+        gradients = torch.autograd.grad(metric_named(metric)(logits, again).sum(), values)
     return [value.detach() for value in values], gradients
 
 
@@ -67,26 +104,26 @@ def by_batch(model: Model, examples: Sequence[Example], request: Request, forwar
     return scores
 
 
-def sum_where(products: Iterable[Tensor], batch: Batch, request: Request) -> Tensor:
+def sum_where(products: Iterable[Tensor], where: Tensor) -> Tensor:
     """Sum [pair, position, head] of each layer over the real positions at which cuts apply -> [pair, layer, head]."""
-    where = batch.real() if request.positions == "all" else answer_positions(batch, request.positions)
     return torch.stack([(product.cpu() * where.cpu()[..., None]).sum(1) for product in products], dim=1)
 
 
-def first_order(lost: Iterable[Tensor], gradients: Iterable[Tensor], batch: Batch, request: Request) -> Tensor:
+def first_order(lost: Iterable[Tensor], gradients: Iterable[Tensor], tail: Tail) -> Tensor:
     """What the metric loses to first order with so much of each head, [pair, position, head, head size] a layer."""
     products = (torch.einsum("bphd,bphd->bph", z, gradient) for z, gradient in zip(lost, gradients, strict=True))
-    return sum_where(products, batch, request)
+    return sum_where(products, tail.where)
 
 
 def attribution(
     model: Model, examples: Sequence[Example], request: Request, rule: BackwardRule | None = None
 ) -> Tensor:
     def score(indices: list[int], batch: Batch) -> Tensor:
-        filling = request.filler.filling(model, indices, batch)
-        values, gradients = head_gradients(model, batch.clean, batch, request.metric)
+        tail = Tail.of(model, batch, request.filler.fill, request.positions)
+        filling = request.filler.filling(model, indices, batch).from_position(tail.start)
+        values, gradients = head_gradients(model, tail, request.metric)
         lost = (z - filling.of(layer, z) for layer, z in enumerate(values))
-        return first_order(lost, gradients, batch, request)
+        return first_order(lost, gradients, tail)
 
     with following(model, rule):
         return by_batch(model, examples, request, 3, score)
@@ -101,7 +138,7 @@ Points = Callable[[Request, Sequence[Pair]], list[Share]]
 
 
 def evenly(request: Request, pairs: Sequence[Pair]) -> list[Share]:
-    """S points, the corrupt end among them."""
+    """S points, the corrupt end first."""
     return [step / request.steps for step in range(request.steps)]
 
 
@@ -116,7 +153,7 @@ def drawn_share(pair: Pair, seed: int) -> float:
 
 
 def _along_path(model: Model, pairs: Sequence[Pair], request: Request, points: Points) -> Tensor:
-    fill, count = request.filler.fill, len(points(request, ()))
+    fill, count, from_corrupt = request.filler.fill, len(points(request, ())), points is evenly
     if fill.kind != "counterfactual":
         raise HeadcountError(
             "This method walks from the counterfactual prompt to the clean one, so its fill is 'counterfactual';"
@@ -124,16 +161,23 @@ def _along_path(model: Model, pairs: Sequence[Pair], request: Request, points: P
         )
 
     def score(indices: list[int], batch: Batch) -> Tensor:
-        clean, corrupt = head_values(model, batch.clean), head_values(model, batch.corrupt)
-        sums: list[Tensor] = []
-        for share in points(request, [pairs[index] for index in indices]):
-            with mix_inputs(model, batch.corrupt, batch.clean, [share]):
-                _, gradients = head_gradients(model, batch.clean, batch, request.metric)
-            sums = [a + b for a, b in zip(sums, gradients, strict=True)] if sums else list(gradients)
+        tail = Tail.of(model, batch, fill, request.positions)
+        clean, corrupt = tail.values(model, tail.clean), None
+        shares = points(request, [pairs[index] for index in indices])
+        at_once = max(request.max_tokens // 2 // tail.clean.numel(), 1)
+        sums = [torch.zeros_like(z) for z in clean]
+        for first in range(0, count, at_once):
+            some = shares[first : first + at_once]
+            with mix_inputs(model, tail.corrupt, tail.clean, some):
+                values, gradients = head_gradients(model, tail, request.metric, len(some))
+            sums = [a + b.unflatten(0, (len(some), -1)).sum(0) for a, b in zip(sums, gradients, strict=True)]
+            if first == 0 and from_corrupt:
+                corrupt = tuple(z[: len(batch)] for z in values)
+        corrupt = tail.values(model, tail.corrupt) if corrupt is None else corrupt
         lost = (z - other for z, other in zip(clean, corrupt, strict=True))
-        return first_order(lost, [gradient / count for gradient in sums], batch, request)
+        return first_order(lost, [gradient / count for gradient in sums], tail)
 
-    return by_batch(model, pairs, request, 2 + 2 * count, score)
+    return by_batch(model, pairs, request, 2 * count + (1 if from_corrupt else 2), score)
 
 
 attribution_ig = partial(_along_path, points=evenly)
@@ -142,7 +186,8 @@ attribution_eg = partial(_along_path, points=drawn)
 
 def gate_gradient_signed(model: Model, examples: Sequence[Example], request: Request) -> Tensor:
     def score(indices: list[int], batch: Batch) -> Tensor:
-        return first_order(*head_gradients(model, batch.clean, batch, request.metric), batch, request)
+        tail = Tail.of(model, batch, Fill("zero"), request.positions)
+        return first_order(*head_gradients(model, tail, request.metric), tail)
 
     return by_batch(model, examples, request, 2, score)
 

@@ -16,14 +16,12 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ..core.words import Positions
 from ..edit import cut_heads
-from ..meters.heads import answer_positions
 from ..models import Model
 from ..tasks.batches import Batch
 from ..tasks.examples import Example, Pair
 from .fit import Trained
-from .gradients import by_batch, first_order, head_gradients
+from .gradients import Tail, by_batch, first_order, head_gradients
 from .learned import edge_examples
 from .method import Request
 from .training import Examples
@@ -55,13 +53,12 @@ def attribution_at(model: Model, examples: Sequence[Example], request: Request, 
     """Attribution with all heads but `keep` [layer, head] removed, [example, layer, head]; 0 for those removed."""
 
     def score(indices: list[int], batch: Batch) -> Tensor:
-        filling = request.filler.filling(model, indices, batch)
-        all_of_it = request.positions == "all"
-        where: Tensor | Positions = "all" if all_of_it else answer_positions(batch, request.positions)
-        with cut_heads(model, keep[None], filling, where):
-            values, gradients = head_gradients(model, batch.clean, batch, request.metric)
+        tail = Tail.of(model, batch, request.filler.fill, request.positions)
+        filling = request.filler.filling(model, indices, batch).from_position(tail.start)
+        with cut_heads(model, keep[None], filling, tail.where):
+            values, gradients = head_gradients(model, tail, request.metric)
         lost = (z - filling.of(layer, z) for layer, z in enumerate(values))
-        return first_order(lost, gradients, batch, request)
+        return first_order(lost, gradients, tail)
 
     return by_batch(model, examples, request, 3, score) * keep
 
