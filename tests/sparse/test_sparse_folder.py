@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
 import headcount as hc
@@ -109,6 +110,39 @@ def test_a_base_that_has_moved_can_be_named(adapter, folder, tmp_path):
     with pytest.raises(hc.HeadcountError, match="There is no model folder at .*gone"):
         hc.load(copied)
     assert hc.load(copied, base=tmp_path / "moved").fingerprint == hc.load(adapter).fingerprint
+
+
+def test_a_base_on_the_hub_is_loaded_in_the_revision_it_had(adapter, folder, tmp_path):
+    """As the hub's cache holds what it has fetched; its newest revision is another model."""
+    kept = tmp_path / "hub" / "models--me--base"
+    shutil.copytree(folder, kept / "snapshots" / ("1" * 40))
+    other = AutoModelForCausalLM.from_pretrained(folder)
+    with torch.no_grad():
+        other.lm_head.weight.add_(0.1)
+    other.save_pretrained(kept / "snapshots" / ("2" * 40))
+    (kept / "refs").mkdir()
+    (kept / "refs" / "v1").write_text("1" * 40)
+    (kept / "refs" / "main").write_text("2" * 40)
+    cached = {"cache_dir": str(tmp_path / "hub"), "local_files_only": True}
+    copied = tmp_path / "adapter"
+    shutil.copytree(adapter, copied)
+    facts = vars(SparseFacts.load(copied)) | {"base": "me/base"}
+    SparseFacts(**facts).save(copied)
+    with pytest.raises(hc.HeadcountError, match="the base that was found has the weights"):
+        hc.load(copied, **cached)
+    SparseFacts(**{**facts, "base_revision": "v1"}).save(copied)
+    assert hc.load(copied, **cached).fingerprint == hc.load(adapter).fingerprint
+
+
+def test_of_an_adapter_whole_weights_are_written(folder, text, tmp_path):
+    config = LoraConfig(r=2, target_modules=["q_proj"])
+    get_peft_model(AutoModelForCausalLM.from_pretrained(folder), config).save_pretrained(tmp_path / "lora")
+    shutil.copytree(folder, tmp_path / "moved")
+    asked = {"recipe": changed(steps=1), "base": tmp_path / "moved"}
+    with pytest.raises(hc.HeadcountError, match="on which no other can go. Give --merge"):
+        run(tmp_path / "lora", text, tmp_path / "out", **asked)
+    run(tmp_path / "lora", text, tmp_path / "out", **asked, merge=True)
+    assert len(gates_of(hc.load(tmp_path / "out"))) == hc.load(folder).n_layers
 
 
 def test_what_is_no_sparse_folder_is_refused(folder, text, adapter, tmp_path):

@@ -170,6 +170,8 @@ def sparsify(
     start_from: Annotated[Path | None, typer.Option(help="Begin with the adapter and gates of this folder.")] = None,
     merge: Annotated[bool, typer.Option("--merge", help="Write whole weights, not an adapter.")] = False,
     device: DeviceOption = None,
+    revision: RevisionOption = None,
+    base_model: BaseOption = None,
     long: Annotated[bool, typer.Option("--long", help="Allow a run that takes more than a week.")] = False,
     **values: object,
 ) -> None:
@@ -178,7 +180,18 @@ def sparsify(
 
     recipe = Recipe(**given(Recipe, values))  # type: ignore[arg-type]
     try:
-        found = make_sparse(model, text, out, recipe, start_from=start_from, merge=merge, device=device, long=long)
+        found = make_sparse(
+            model,
+            text,
+            out,
+            recipe,
+            start_from=start_from,
+            merge=merge,
+            device=device,
+            base=base_model,
+            revision=revision,
+            long=long,
+        )
     except KeyboardInterrupt:
         print("headcount: stopped. Run the same command to resume from the last checkpoint.", file=sys.stderr)
         raise typer.Exit(130) from None

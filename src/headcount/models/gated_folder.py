@@ -45,6 +45,7 @@ class SparseFacts:
     base_norms: list[float] = field(default_factory=list)
     """Of its tensors, by which it is known again in another precision."""
     made: Facts = field(default_factory=dict)  # recipe, versions, evaluation
+    base_revision: str | None = None  # of a base on the hub
 
     def history(self) -> list[Facts]:
         """The recipes of the runs that a result comes from, first to last."""

@@ -79,6 +79,8 @@ def load(
         adapter = place if place is not None and sparse is None and is_adapter(place) else None
         if (sparse and facts and has_adapter(sparse)) or adapter:
             adapted, source = source, str(base or (facts.base if facts else base_of(cast(Path, adapter))))
+            if facts and facts.base_revision and base is None:
+                from_pretrained["revision"] = facts.base_revision
             place = _base_place(source, str(adapted))
             if place is not None and (is_sparse(place) or is_adapter(place)):
                 raise HeadcountError(f"The adapter in {adapted} has {source} as its base, which is no dense model.")

@@ -16,7 +16,7 @@ from ..core.reading import local_path
 from ..core.registry import resolve
 from ..meters.memory import free_memory, show_bytes
 from ..meters.speed import require_end
-from ..models import NAMED, Model, gated_folder, load
+from ..models import NAMED, Model, gated_folder, load, takes_base
 from ..models.adapters import ADAPTER, has_adapter
 from ..models.changes import leaves_no_trace
 from ..models.gated_folder import CHECKPOINT, FACTS, SparseFacts, is_sparse, is_unfinished
@@ -48,6 +48,8 @@ def sparsify(
     start_from: str | Path | None = None,
     merge: bool = False,
     device: str | None = None,
+    base: str | Path | None = None,
+    revision: str | None = None,
     long: bool = False,
     quiet: bool = False,
 ) -> Evaluation:
@@ -61,6 +63,7 @@ def sparsify(
     - `recipe`: the settings; see `Recipe`.
     - `start_from`: the folder of an earlier result, whose adapter and gates training begins with.
     - `merge`: write whole weights also where adapters were trained.
+    - `base`, `revision`: of the dense model, as `headcount.load` takes them.
     - `long`: whether it may take more than a week.
 
     Returns what the result is worth on held-out text, gates hard; the same is in its card.
@@ -72,12 +75,15 @@ def sparsify(
     _require_own(folder)
     # All weights are trained in full precision; under adapters they may stay in the checkpoint's own.
     dtype = torch.float32 if recipe.lora is None else None
-    model = load(source, device=device or str(accelerator.device), dtype=dtype)
+    told = {"revision": revision} if revision else {}
+    model = load(source, device=device or str(accelerator.device), dtype=dtype, base=base, **told)
     if gates_of(model):
         raise HeadcountError(
             f"{model.name} is sparse already. Give its dense base; --start-from goes on with the adapter of an earlier"
             " run."
         )
+    if recipe.lora is not None and not merge and takes_base(str(source), **told):
+        raise HeadcountError(f"{source} is an adapter, on which no other can go. Give --merge, for whole weights.")
     length, longest = recipe.length, getattr(model.hf.config, "max_position_embeddings", None)
     if longest is not None and length > longest:
         raise HeadcountError(f"{model.name} reads {longest} tokens at most, and sequences of {length} are wanted.")
@@ -121,7 +127,7 @@ def sparsify(
             "evaluation": found.to_dict(),
         }
         form = None if recipe.control else recipe.form
-        facts = SparseFacts(form, recipe.sharpness, _lasting(source), *weights, made)
+        facts = SparseFacts(form, recipe.sharpness, _lasting(source), *weights, made, revision)
         with fill_folder(folder, first=FACTS) as unfinished:
             write_log(unfinished, rows)
             write_result(unfinished, trainee, facts, found, merge)
