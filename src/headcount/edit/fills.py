@@ -11,6 +11,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from transformers import DynamicCache
 
 from ..core.errors import HeadcountError
 from ..models import Model
@@ -133,17 +134,24 @@ class Filler:
             means = mean_head_values(model, reference, longest, side, fill.kind == "mean", max_tokens)
         return cls(fill, side, tuple(examples), means, seed)
 
-    def filling(self, model: Model, indices: Sequence[int], batch: Batch) -> Filling:
+    def filling(
+        self, model: Model, indices: Sequence[int], batch: Batch, start: int = 0, prefix: DynamicCache | None = None
+    ) -> Filling:
+        """For a run that begins at a later position, behind a prefix of the batch's own."""
         match self.fill.kind:
             case "zero" | "scale":
                 return Filling(scale=self.fill.scale)
             case "counterfactual":
-                return Filling(head_values(model, batch.corrupt if self.side == "clean" else batch.clean))
+                other = batch.corrupt if self.side == "clean" else batch.clean
+                if prefix is not None and torch.equal(batch.clean[:, :start], batch.corrupt[:, :start]):
+                    return Filling(head_values(model, other[:, start:], model.repeated_prefix(prefix, 1)))
+                found = Filling(head_values(model, other))
             case "resample":
-                return Filling(head_values(model, self._donors(indices, batch)))
+                found = Filling(head_values(model, self._donors(indices, batch)))
             case _:
                 assert self.means is not None
-                return Filling(tuple(mean[: batch.length] if len(mean) > 1 else mean for mean in self.means))
+                found = Filling(tuple(mean[: batch.length] if len(mean) > 1 else mean for mean in self.means))
+        return found.from_position(start)
 
     def opposite(self) -> "Filler":
         """The same for a run on the other side of the pairs."""

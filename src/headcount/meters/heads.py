@@ -151,7 +151,7 @@ class HeadMeter:
             if "kl" in self._metrics:
                 past = None if prefix is None else model.repeated_prefix(prefix, 1)
                 uncut = Reference.of(model.last_logits(ids, spots, past))
-            filling = filler.filling(model, indices, batch).from_position(start)
+            filling = filler.filling(model, indices, batch, start, prefix)
             reached: Tensor | Literal["all"] = "all" if where is None else where[:, start:]
             yield _Ready(indices, batch, ids, spots, prefix, filling, reached, uncut)
 

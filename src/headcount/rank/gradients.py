@@ -120,7 +120,7 @@ def attribution(
 ) -> Tensor:
     def score(indices: list[int], batch: Batch) -> Tensor:
         tail = Tail.of(model, batch, request.filler.fill, request.positions)
-        filling = request.filler.filling(model, indices, batch).from_position(tail.start)
+        filling = request.filler.filling(model, indices, batch, tail.start, tail.prefix)
         values, gradients = head_gradients(model, tail, request.metric)
         lost = (z - filling.of(layer, z) for layer, z in enumerate(values))
         return first_order(lost, gradients, tail)

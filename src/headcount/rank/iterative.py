@@ -54,7 +54,7 @@ def attribution_at(model: Model, examples: Sequence[Example], request: Request, 
 
     def score(indices: list[int], batch: Batch) -> Tensor:
         tail = Tail.of(model, batch, request.filler.fill, request.positions)
-        filling = request.filler.filling(model, indices, batch).from_position(tail.start)
+        filling = request.filler.filling(model, indices, batch, tail.start, tail.prefix)
         with cut_heads(model, keep[None], filling, tail.where):
             values, gradients = head_gradients(model, tail, request.metric)
         lost = (z - filling.of(layer, z) for layer, z in enumerate(values))

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
 from accelerate import Accelerator
@@ -75,7 +75,7 @@ def sparsify(
     _require_own(folder)
     # All weights are trained in full precision; under adapters they may stay in the checkpoint's own.
     dtype = torch.float32 if recipe.lora is None else None
-    told = {"revision": revision} if revision else {}
+    told: dict[str, Any] = {"revision": revision} if revision else {}
     model = load(source, device=device or str(accelerator.device), dtype=dtype, base=base, **told)
     if gates_of(model):
         raise HeadcountError(

@@ -157,9 +157,10 @@ def sweep(
     facts: Facts = {"model": model.name, "task": task.name, "title": task.title, "order": order, "mode": mode}
     facts |= {"units": swept.name, "total": swept.total, "method": swept.method(asked), "fill": fill, "metric": metric}
     facts |= {"ranking": swept.ranking(asked), "provenance": provenance(model, task, arguments) | chosen}
-    # Chance orders get one round of points; they and attention edges get half as many a round.
-    few = asked.by_chance or swept.name == "attention-edges"
-    refine = partial(points_around, threshold=threshold, precision=precision, at_once=3 if few else 6)
+    # Chance orders get one round of points. The fewer a round has, the fewer are run in the end; but circuits of edges
+    # cost less when several run at once.
+    at_once = 6 if swept.name == "edges" and not asked.by_chance else 3
+    refine = partial(points_around, threshold=threshold, precision=precision, at_once=at_once)
     cost = points_to_measure(swept, ks, points, order, draws, mode) * len(task.test)
     with progress_bar(cost, quiet=advance is not None) as bar:
         bar.describe(f"{model.name} · {task.name} · {order}")
