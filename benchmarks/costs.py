@@ -5,8 +5,9 @@ Baseline and candidate run in turns in one process, so that whatever else the ma
 the median of the ratios. Absolute times are not shown: they are of one machine on one day. Peaks are taken in a process
 of their own each, so that no memory is used again that another job has left.
 
-    python benchmarks/costs.py              the whole table, which goes to RESULTS.md
-    python benchmarks/costs.py gpt2 eap     one or more jobs of one model, printed only
+    python benchmarks/costs.py              all tables, which go to RESULTS.md
+    python benchmarks/costs.py gpt2         one table, which takes its place there
+    python benchmarks/costs.py gpt2 eap     one or more jobs of one table, printed only
 """
 
 import argparse
@@ -248,41 +249,60 @@ def measure(name: str, wanted: list[str]) -> Iterator[Row]:
         yield row
 
 
-def report(rows: list[Row]) -> str:
+HEAD = f"""# What it costs
+
+In multiples of one Hugging Face forward of the same prompts (last position's logits only), or of what the table says,
+measured in turns in one process: median of 3 to {ROUNDS} rounds, lowest and highest in brackets. The peak of memory is
+what a process of its own held beyond the loaded model. `make bench` writes this, or one table of it, each with its
+date.
+"""
+FOOT = """## Notes
+
+A point costs less than a forward where many cuts share one: larger batches use the CPU better, positions that no cut
+can reach are run once, and only the answer's row is unembedded. Circuits are of the best edges by EAP; a model with
+random weights spreads them over all of its layers. The other tools were given the same model and prompts;
+TransformerLens takes one pair at a time, so its figure is that of one pair against an eighth of the forward. Their
+peaks include the copy of the model that they wrap. Gates are measured against a plain forward with all logits and a
+backward to the embeddings, weights frozen; they cost less because only the target's positions are unembedded. Answers
+are measured against `generate` on the same batch, writing as many tokens; they cost less where many cuts share the
+prompt, which is read once, and where keys and values of grouped-query attention need not be copied. A step of
+post-training also runs the dense model on its batch, whose loss is the bound. A click is measured from its request to
+its answer over the switchboard's own server; layers before the first cut are not run again. Studies elsewhere are
+measured with workers that are there already, one thread each.
+"""
+
+
+def table(rows: list[Row]) -> str:
+    """One section of the report."""
+    first, of_peers = rows[0], any(row.what.startswith(peers.NAMES) for row in rows)
     lines = [
-        "# What it costs",
-        "",
-        "In multiples of one Hugging Face forward of the same prompts (last position's logits only), measured in turns",
-        f"in one process: median of 3 to {ROUNDS} rounds, lowest and highest in brackets. The peak of memory is what a",
-        "process of its own held beyond the loaded model. `make bench` writes this.",
+        f"## {first.model}, {first.prompts}",
         "",
         f"{date.today().isoformat()}, headcount {hc.__version__}, torch {torch.__version__}, transformers"
-        f" {transformers.__version__}, {peers.versions()}, Python {platform.python_version()}, {THREADS} CPU threads,"
-        " float32.",
-    ]
-    for model, prompts, baseline in dict.fromkeys((row.model, row.prompts, row.baseline) for row in rows):
-        lines += ["", f"## {model}, {prompts}", "", f"| what | × {baseline} | goal | peak, GB |", "|---|---|---|---|"]
-        for row in rows:
-            if (row.model, row.prompts) == (model, prompts):
-                ratio = f"**{row.ratio:.2f}** ({row.low:.2f} to {row.high:.2f})"
-                lines.append(f"| {row.what} | {ratio} | {row.goal} | {row.peak / 1e9:.2f} |")
-    lines += [
+        f" {transformers.__version__}, {f'{peers.versions()}, ' * of_peers}Python {platform.python_version()},"
+        f" {torch.get_num_threads()} CPU threads, float32.",
         "",
-        "A point costs less than a forward where many cuts share one: larger batches use the CPU better, positions",
-        "that no cut can reach are run once, and only the answer's row is unembedded. Circuits are of the best edges",
-        "by EAP; a model with random weights spreads them over all of its layers. The other tools were given the same",
-        "model and prompts; TransformerLens takes one pair at a time, so its figure is that of one pair against an",
-        "eighth of the forward. Their peaks include the copy of the model that they wrap. Gates are measured against",
-        "a plain forward with all logits and a backward to the embeddings, weights frozen; they cost less because",
-        "only the target's positions are unembedded. Answers are measured against `generate` on the same batch,",
-        "writing as many tokens; they cost less where many cuts share the prompt, which is read once, and where keys",
-        "and values of grouped-query attention need not be copied. A step of post-training also runs the dense model",
-        "on its batch, whose loss is the bound. A click is measured from its request to its answer over the",
-        "switchboard's own server; layers before the first cut are not run again. Studies elsewhere are measured with",
-        "workers that are there already, one thread each.",
-        "",
+        f"| what | × {first.baseline} | goal | peak, GB |",
+        "|---|---|---|---|",
     ]
-    return "\n".join(lines)
+    for row in rows:
+        ratio = f"**{row.ratio:.2f}** ({row.low:.2f} to {row.high:.2f})"
+        lines.append(f"| {row.what} | {ratio} | {row.goal} | {row.peak / 1e9:.2f} |")
+    return "\n".join([*lines, ""])
+
+
+def renew(made: str) -> None:
+    """Put a table in the place of the one with its heading, or behind all others."""
+    written = RESULTS.read_text() if RESULTS.exists() else ""
+    tables = [f"## {part}".rstrip() + "\n" for part in written.split("\n## ")[1:]]
+    tables = [part for part in tables if part.partition("\n")[0] != "## Notes"]
+    headings = [part.partition("\n")[0] for part in tables]
+    heading = made.partition("\n")[0]
+    if heading in headings:
+        tables[headings.index(heading)] = made
+    else:
+        tables.append(made)
+    RESULTS.write_text("\n".join([HEAD, *tables, FOOT]))
 
 
 def main() -> None:
@@ -297,10 +317,12 @@ def main() -> None:
         (job,) = (job for job in jobs_of(bench) if job.name == asked.jobs[0])
         print(peak_of(bench, job))
         return
-    rows = [row for name in ([asked.bench] if asked.bench else BENCHES) for row in measure(name, asked.jobs)]
-    if not asked.bench:
-        RESULTS.write_text(report(rows))
-        print(f"Written to {RESULTS}.")
+    for name in [asked.bench] if asked.bench else BENCHES:
+        torch.set_num_threads(THREADS)
+        rows = list(measure(name, asked.jobs))
+        if not asked.jobs:
+            renew(table(rows))
+            print(f"Written to {RESULTS}.")
 
 
 if __name__ == "__main__":

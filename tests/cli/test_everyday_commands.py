@@ -17,6 +17,15 @@ from headcount.core import progress
 from headcount.view.tables import print_table
 
 
+def test_a_refused_command_leaves_no_empty_folder(headcount, tmp_path):
+    """But one that was there before stays."""
+    for out in (tmp_path / "new" / "scores", tmp_path / "there"):
+        (tmp_path / "there").mkdir(exist_ok=True)
+        code, _, _ = headcount("score", "tiny", "no-such-task", "--out", out)
+        assert code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
 class TestJson:
     @pytest.mark.parametrize("command", [("methods",), ("tasks",), ("tasks", "list"), ("cache", "list")])
     def test_lists_are_objects(self, headcount, command):

@@ -168,6 +168,12 @@ def test_an_effect_that_may_be_nothing_is_warned_of():
     assert curve_of([[5, 4, 0]] * 3, [0, 1, 2], mode="mask").warning() is None
 
 
+def test_intervals_over_few_prompts_are_warned_of():
+    assert "measured on one prompt," in curve_of([[0, 4, 5]], [0, 1, 2]).too_few()
+    assert "measured on 4 prompts," in curve_of([[0, 4, 5]] * 4, [0, 1, 2]).too_few()
+    assert curve_of([[0, 4, 5]] * 5, [0, 1, 2]).too_few() is None
+
+
 def test_curves_survive_saving(tmp_path, model, scores):
     curve = hc.sweep(model, TASK, scores, ks=[2, 6])
     loaded = hc.Curve.load(curve.save(tmp_path))

@@ -12,6 +12,7 @@ import typer
 
 from ..core.errors import HeadcountError, nearest
 from ..core.exports import EXPORTS
+from ..core.files import remove_empty_folders
 from ..core.limits import limit_in_words
 from ..core.progress import hush
 from ..studies import STUDIES
@@ -78,6 +79,7 @@ def command_line() -> "Command":
 
 
 def _refuse(words: str) -> None:
+    remove_empty_folders()
     told = f"headcount: {HeadcountError(words)}"
     if sys.stderr.isatty():  # which would break lines inside words
         told = "\n".join(wrap(told, get_terminal_size().columns, break_long_words=False, break_on_hyphens=False))

@@ -26,6 +26,7 @@ LEAST_SPACE = 2**25
 def writable_folder(folder: Path, space: int = LEAST_SPACE) -> Path:
     """The folder, made where need be, without what killed runs have left in it; refused before any work is done where
     nothing can be written into it, or less than `space` bytes."""
+    _made.extend(place for place in (folder, *folder.parents) if not place.exists())
     try:
         folder.mkdir(parents=True, exist_ok=True)
         clear_unfinished(folder)
@@ -45,6 +46,18 @@ def writable_folder(folder: Path, space: int = LEAST_SPACE) -> Path:
             " or name another folder: --out for results, HEADCOUNT_CACHE for the cache."
         )
     return folder
+
+
+_made: list[Path] = []
+"""Folders that were not there before, each before the one around it."""
+
+
+def remove_empty_folders() -> None:
+    """Those that were made for results that never came, as where a command was refused."""
+    for folder in _made:
+        with suppress(OSError):
+            folder.rmdir()
+    _made.clear()
 
 
 def write_file(path: Path, content: str | bytes) -> None:

@@ -30,7 +30,8 @@ class _Ready:
     prefix: Any
     filling: Filling
     where: Tensor | Literal["all"]
-    uncut: Reference | None  # the whole model's prediction, for KL
+    whole: Tensor | None  # the whole model's logits, where KL is measured
+    uncut: Reference | None  # its prediction, against which
 
 
 @dataclass(eq=False, repr=False)
@@ -114,14 +115,25 @@ class HeadMeter:
         return torch.cat(parts, dim=1)[:, places.argsort()]
 
     def _run(self, ready: _Ready, keep: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
-        """Metric -> [cut, example]."""
+        """Metric -> [cut, example]. Of cuts that remove nothing, what is known already is taken."""
+        nothing = (keep == 1).flatten(1).all(1)
+        if ready.whole is None or torch.is_grad_enabled() or not nothing.any():
+            logits = self._logits(ready, keep)
+        else:
+            logits = ready.whole.repeat(len(keep), 1, 1)
+            if not nothing.all():
+                logits[~nothing] = self._logits(ready, keep[~nothing]).unflatten(0, (-1, len(ready.whole)))
+            logits = logits.flatten(0, 1)
+        return measure_all(logits, ready.batch, names, ready.uncut if "kl" in names else None)
+
+    def _logits(self, ready: _Ready, keep: Tensor) -> Tensor:
+        """At the spots of the batch, cut by cut."""
         copies = len(keep)
         past = None if ready.prefix is None else self.model.repeated_prefix(ready.prefix, copies)
         rows, ids, spots = ready.batch.repeated(copies).rows, ready.ids.repeat(copies, 1), ready.spots.repeat(copies)
         branches = None if torch.is_grad_enabled() else Branches(keep)
         with cut_heads(self.model, keep, ready.filling, ready.where, branches):
-            logits = self.model.last_logits(ids, spots, past, rows=rows)
-        return measure_all(logits, ready.batch, names, ready.uncut if "kl" in names else None)
+            return self.model.last_logits(ids, spots, past, rows=rows)
 
     def _compare_choices(self, values: Values) -> Values:
         """Accuracy where choices were read one by one, whose own values are then of no more use."""
@@ -147,13 +159,14 @@ class HeadMeter:
             ids = batch.clean if filler.side == "clean" else batch.corrupt
             where, start = self._start(batch)
             prefix = model.read_prefix(ids[:, :start]) if start else None
-            ids, spots, uncut = ids[:, start:], batch.spots - start, None
+            ids, spots, whole = ids[:, start:], batch.spots - start, None
             if "kl" in self._metrics:
                 past = None if prefix is None else model.repeated_prefix(prefix, 1)
-                uncut = Reference.of(model.last_logits(ids, spots, past))
+                whole = model.last_logits(ids, spots, past)
             filling = filler.filling(model, indices, batch, start, prefix)
             reached: Tensor | Literal["all"] = "all" if where is None else where[:, start:]
-            yield _Ready(indices, batch, ids, spots, prefix, filling, reached, uncut)
+            uncut = None if whole is None else Reference.of(whole)
+            yield _Ready(indices, batch, ids, spots, prefix, filling, reached, whole, uncut)
 
 
 def answer_positions(batch: Batch, positions: Positions) -> Tensor:

@@ -30,6 +30,8 @@ EXPLAINED = "explained_effect"
 MIB_SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """The shares of all edges at which MIB (Mueller et al. 2025, arXiv 2504.13151) measures a circuit."""
 DRAW_STREAM = 1000
+FEWEST_PROMPTS = 5
+"""Below which an interval is warned of: resampling n prompts shows 1 - 1/n of their variance."""
 
 
 class Interval(NamedTuple, Generic[T]):
@@ -139,6 +141,12 @@ class Curve(Saved, Tabled, Shown):
             f"{self.metric} is {m_all:.4g} with all {in_words(self.units)} and {m_none:.4g} with none, a fall that"
             f" resampling the {self.pairs} prompts does not tell from nothing; explained effect means little here."
         )
+
+    def too_few(self) -> str | None:
+        """Why its intervals mean little."""
+        few = "one prompt" if self.pairs == 1 else f"{self.pairs} prompts"
+        said = f"this was measured on {few}, and intervals over so few are too narrow. Give more examples."
+        return said if self.pairs < FEWEST_PROMPTS else None
 
     def units_needed(self, threshold: float = 0.9, level: float = 0.9, aim: Aim = "faithful") -> UnitsNeeded:
         """The smallest k that is faithful, or that has reached the threshold: see `needed.py`.

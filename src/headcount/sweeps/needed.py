@@ -54,12 +54,12 @@ class UnitsNeeded:
 
     def __str__(self) -> str:
         if self.value is None:
-            return f"not reached with all {self.total} {in_words(self.units)}"
+            return f"not reached with all {self.total:,} {in_words(self.units)}"
         low, high = (self.total if end is None else end for end in (self.low, self.high))
-        words = f"{count_of(self.value, self.units)}, {self.level:.0%} interval {low} to {high}".replace("%", " %")
+        words = f"{count_of(self.value, self.units)}, {self.level:.0%} interval {low:,} to {high:,}".replace("%", " %")
         if len(self.each) < 2:
             return words
-        return f"{words}, {self.span[0]} to {self.span[1]} in {len(self.each)} repeats"
+        return f"{words}, {self.span[0]:,} to {self.span[1]:,} in {len(self.each)} repeats"
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ class Confirmed:
 
 
 def count_of(k: int, units: str) -> str:
-    """As prose has it: 1 head, 34 heads."""
-    return f"{k} {in_words(units if k != 1 else units.removesuffix('s'))}"
+    """As prose has it: 1 head, 34 heads, 1,302 edges."""
+    return f"{k:,} {in_words(units if k != 1 else units.removesuffix('s'))}"
 
 
 def holds(done: Floats, threshold: float, aim: Aim) -> Bools:

@@ -75,7 +75,7 @@ class KeptEntry(TypedDict):
     confirmed: float | None  # explained effect with them on the other half
     confirmed_low: float | None
     confirmed_high: float | None
-    warning: str | None  # why explained effect means little here
+    warning: str | None  # why explained effect, or its interval, means little here
     metric: str
     metric_all: float | None
     metric_none: float | None
@@ -254,7 +254,7 @@ def _entry(curve: Curve, repeats: Repeats, threshold: float, title: str, chance:
         "confirmed": rounded(confirmed.value) if confirmed else None,
         "confirmed_low": rounded(confirmed.low) if confirmed else None,
         "confirmed_high": rounded(confirmed.high) if confirmed else None,
-        "warning": pooled.warning(),
+        "warning": pooled.warning() or pooled.too_few(),
         "metric": curve.metric,
         "metric_all": rounded(metric[whole]),
         "metric_none": rounded(metric[none]),

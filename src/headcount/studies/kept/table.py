@@ -16,7 +16,7 @@ from .words import NAMED
 def show(result: StudyResult[KeptSummary]) -> None:
     """One table: one row per curve, with what is the same in all rows said above it."""
     entries = result.summary["curves"]
-    models = dict.fromkeys(f"{entry['model']} ({entry['total']} {in_words(entry['units'])})" for entry in entries)
+    models = dict.fromkeys(f"{entry['model']} ({entry['total']:,} {in_words(entry['units'])})" for entry in entries)
     methods = dict.fromkeys(entry["method"] for entry in entries if entry["order"] != "chance")
     unit, repeats = in_words(entries[0]["units"]), max(entry["repeats"] for entry in entries)
     fills = list(dict.fromkeys(entry["fill"] for entry in entries))
@@ -52,7 +52,7 @@ def show(result: StudyResult[KeptSummary]) -> None:
         of = f"{control['task']}, {control['model']}, {control['order']}, {control['control']}"
         low, high = (number(control[end], ".2f") for end in ("explained_low", "explained_high"))
         share = f"{number(control['explained'], '.2f')} of the effect ({low} to {high})"
-        say(f"{of}: {control['k']} {unit} explain {share}; 0 is nothing.")
+        say(f"{of}: {control['k']:,} {unit} explain {share}; 0 is nothing.")
     for ratio in result.summary["ratios"]:
         with_fill = f", {ratio['fill']} fill" * (len(fills) > 1)
         say(f"{ratio['task']}, {ratio['order']}{with_fill}: {ratio['words']}.")
@@ -95,7 +95,7 @@ def _steady(always: Sequence[str], k: int, repeats: int) -> str:
         return f"the first head is {f'{always[0]} in all' if always else 'not the same in all'} {repeats} repeats"
     named = f" ({', '.join(always[:NAMED])}{', …' * (len(always) > NAMED)})" if always else ""
     verb = "is" if len(always) == 1 else "are"
-    return f"{len(always) or 'none'} of the first {k} heads {verb} the same in all {repeats} repeats{named}"
+    return f"{len(always) or 'none'} of the first {k:,} heads {verb} the same in all {repeats} repeats{named}"
 
 
 def _line(entry: KeptEntry, entries: Sequence[KeptEntry]) -> str:
@@ -131,9 +131,9 @@ def _question(entry: KeptEntry, repeats: int, one_threshold: bool) -> str:
 def _numbers(entry: KeptEntry, with_range: bool) -> tuple[str, ...]:
     """The row of a curve, but for its names."""
     low, high = (entry["total"] if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
-    found = ("never", "") if entry["needed"] is None else (str(entry["needed"]), f"{low} to {high}")
-    span = (" to ".join(map(str, dict.fromkeys(entry["needed_range"]))),) * with_range
-    reached, stays = ("never" if k is None else str(k) for k in (entry["reached"], entry["stays"]))
+    found = ("never", "") if entry["needed"] is None else (f"{entry['needed']:,}", f"{low:,} to {high:,}")
+    span = (" to ".join(f"{k:,}" for k in dict.fromkeys(entry["needed_range"])),) * with_range
+    reached, stays = ("never" if k is None else f"{k:,}" for k in (entry["reached"], entry["stays"]))
     return *found, *span, reached, stays, number(entry["accuracy_all"], ".2f")
 
 
