@@ -3,9 +3,9 @@
     python recipes/figures.py                      all of them: hours on two cores
     python recipes/figures.py heads-kept           some, by name
 
-Each is a named study; its figure becomes docs/figures/NAME.png. Text between `<!-- numbers: NAME -->` and
-`<!-- end -->` is written anew from the study's summary.json, with the command and the version that gave it. Steps that
-are in the cache are not computed again.
+Each is a named study; its figure becomes docs/figures/NAME.png, and one of its circuits docs/figures/ioi-circuit.svg.
+Text between `<!-- numbers: NAME -->` and `<!-- end -->` is written anew from the study's summary.json, with the command
+and the version that gave it. Steps that are in the cache are not computed again.
 """
 
 import re
@@ -31,6 +31,8 @@ class Drawn:
     tasks: tuple[str, ...] = ()
     quick: bool = True
     page: str = "README.md"
+    circuit: str = ""
+    """Of which task and model the circuit is shown."""
 
     @property
     def command(self) -> str:
@@ -40,7 +42,7 @@ class Drawn:
 
 FIGURES = {
     "heads-kept": Drawn("heads-kept", ("smollm2",)),
-    "edges-kept": Drawn("edges-kept"),
+    "edges-kept": Drawn("edges-kept", circuit="ioi-smollm2"),
     "attention-edges-kept": Drawn("attention-edges-kept", page="docs/studies/attention-edges-kept.md"),
     "head-roles": Drawn("head-roles"),
     "masked-heads": Drawn("masked-heads", quick=False),
@@ -52,6 +54,8 @@ def draw(name: str) -> None:
     out = HOME / "headcount-results" / f"figure-{name}"
     result = hc.run(drawn.study, models=drawn.models or None, tasks=drawn.tasks or None, quick=drawn.quick, out=out)
     shutil.copyfile(out / "figure.png", HOME / "docs" / "figures" / f"{name}.png")
+    if drawn.circuit:
+        shutil.copyfile(out / "edges" / drawn.circuit / "circuit.svg", HOME / "docs" / "figures" / "ioi-circuit.svg")
     path = HOME / drawn.page
     text, found = re.subn(
         NUMBERS.format(name=name), lambda match: match[1] + numbers(drawn, result.summary) + match[2], path.read_text(),
