@@ -84,3 +84,16 @@ def test_a_layer_given_something_without_a_row_for_each_prompt_runs_whole():
             changes.before(layer, partial(give), with_kwargs=True)
             changes.instead(layer, partial(ignore, layer.forward))
         assert rows_run(model, run) == [len(keeps) * 4] * LAYERS
+
+
+def test_a_cut_that_removes_nothing_is_the_whole_model_which_has_run_already():
+    model, examples = tiny("llama"), random_task(4).test
+    filler = Filler.prepare(model, "zero", examples=examples, reference=examples)
+    meter, keeps = HeadMeter(model, examples, filler), parting_cuts()
+    keeps[[2, 5]] = True
+    found = meter.measure(keeps)
+    assert found["kl"][2].max() < 1e-6 < found["kl"][0].min()
+    assert [*found["logit_diff"][2]] == [*found["logit_diff"][5]]
+    others = [0, 1, 3, 4, 6]
+    np.testing.assert_allclose(meter.measure(keeps[others])["logit_diff"], found["logit_diff"][others], atol=1e-5)
+    assert rows_run(model, lambda: meter.measure(torch.ones_like(keeps))) == []

@@ -49,11 +49,10 @@ class Branches:
             yield
 
     def _narrow(self, layer: int, module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """What a layer is given, for the first cut of each kind. It is left whole where that cannot be told: where
-        anything has neither a row for each copy nor one for all."""
+        """What a layer is given, for the first cut of each kind. It is left whole where that cannot be told."""
         stream: Tensor = args[0] if args else named["hidden_states"]
         rows = len(stream)
-        if rows == stream.shape[1] or not all(len(tensor) in (1, rows) for tensor in _tensors([args, named])):
+        if stream.dim() != 3 or rows == stream.shape[1] or not _by_row([args, named], rows):
             return None
         self._shared.add(layer)
         index = _rows_of(self._firsts[layer], rows // self.cuts).to(stream.device)
@@ -74,21 +73,26 @@ def _rows_of(copies: Tensor, each: int) -> Tensor:
     return (copies[:, None] * each + torch.arange(each)).flatten()
 
 
-def _tensors(given: Any) -> Iterator[Tensor]:
-    if isinstance(given, Tensor):
-        yield given
-    elif isinstance(given, tuple | list | dict):
-        for one in given.values() if isinstance(given, dict) else given:
-            yield from _tensors(one)
+def _by_row(given: Any, rows: int) -> bool:
+    """Whether everything has one row for each copy of a prompt, or one for all, or none."""
+    match given:
+        case Tensor():
+            return given.dim() == 0 or len(given) in (1, rows)
+        case tuple() | list():
+            return all(_by_row(one, rows) for one in given)
+        case dict():
+            return all(_by_row(one, rows) for one in given.values())
+    return given is None or isinstance(given, bool | int | float | str | Cache)
 
 
 def _narrowed(given: Any, rows: int, index: Tensor, layer: int) -> Any:
     """Some rows of every tensor that has a row for each copy, and of the layer's own keys and values of a prefix."""
     match given:
-        case Tensor() if len(given) == rows:
+        case Tensor() if given.dim() and len(given) == rows:
             return given.index_select(0, index.to(given.device))
         case tuple() | list():
-            return type(given)(_narrowed(one, rows, index, layer) for one in given)
+            some = [_narrowed(one, rows, index, layer) for one in given]
+            return some if isinstance(given, list) else tuple(some)
         case dict():
             return {name: _narrowed(one, rows, index, layer) for name, one in given.items()}
         case Cache():
