@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..edit import Filling, cut_heads, head_values, visit_heads
+from ..edit import Branches, Filling, cut_heads, head_values, visit_heads
 from ..models import Model
 from ..models.wiring import has_edges
 from ..tasks.examples import Pair
@@ -36,7 +36,8 @@ def check(model: Model) -> Iterator[Verdict]:
     corrupt = clean.clone()
     corrupt[:, 4:7] = torch.randint(size, (3, 3), generator=generator)
     hooks = _hook_count(model.hf)
-    checks = (_same_logits, _same_last_logits, _all_from_other_run, _zero_is_zeroed_weight, _prefix_is_reused)
+    of_cuts = (_all_from_other_run, _zero_is_zeroed_weight, _layers_are_shared)
+    checks = (_same_logits, _same_last_logits, *of_cuts, _prefix_is_reused)
     of_edges = (_edges_end_where_they_should,) if has_edges(model) else ()
     of_text = (_tokens_are_known,) if model.tokenizer is not None else ()
     for test in checks + of_edges + of_text:
@@ -94,6 +95,20 @@ def _zero_is_zeroed_weight(model: Model, clean: Tensor, corrupt: Tensor) -> tupl
     finally:
         weight.copy_(before)
     return _close(zeroed, cut)
+
+
+def _layers_are_shared(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[bool, str]:
+    """cuts that run together, and share the layers before they part, give the logits of each alone"""
+    keep = torch.ones(2, model.n_layers, model.n_heads, dtype=torch.bool)
+    keep[:, 0, 0] = keep[1, -1, 0] = False
+    last = torch.full((3,), LENGTH - 1, device=clean.device)
+    with cut_heads(model, keep, Filling(), branches=Branches(keep)):
+        together = model.last_logits(clean.repeat(2, 1), last.repeat(2))
+    alone = []
+    for one in keep.split(1):
+        with cut_heads(model, one, Filling()):
+            alone.append(model.last_logits(clean, last))
+    return _close(torch.cat(alone), together)
 
 
 def _prefix_is_reused(model: Model, clean: Tensor, corrupt: Tensor) -> tuple[bool, str]:
