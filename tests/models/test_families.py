@@ -84,7 +84,7 @@ def test_all_heads_from_the_other_run_give_that_runs_logits_where_tokens_agree(m
 def test_the_self_check_passes(model):
     verdicts = list(check(model))
     assert [v for v in verdicts if not v.passed] == []
-    assert len(verdicts) == 7
+    assert len(verdicts) == 8
 
 
 def test_the_head_size_is_read_off_the_projection(model):
