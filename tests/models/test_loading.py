@@ -32,7 +32,7 @@ def test_a_tokenizer_whose_tokens_the_model_does_not_know_is_told(folder, headco
     code, out, _ = headcount("check", folder)
     assert code == 1
     assert "FAILED  the tokenizer makes tokens that the model knows" in out
-    assert "1 of 8 checks failed." in out
+    assert "1 of 9 checks failed." in out
 
 
 def test_dtype_and_device_pass_through(folder):
