@@ -73,7 +73,7 @@ def test_tasks_list_and_show(headcount, folder):
 def test_check_prints_a_verdict_a_line(headcount, folder):
     code, out, _ = headcount("check", folder)
     assert code == 0
-    assert out.count("ok    ") == 8
+    assert out.count("ok    ") == 9
     assert "All checks passed." in out
 
 
@@ -84,7 +84,7 @@ def test_check_fails_where_something_is_wrong(headcount, folder, monkeypatch):
     code, out, _ = headcount("check", folder)
     assert code == 1
     assert "FAILED  with every head from the counterfactual run" in out
-    assert "1 of 8 checks failed." in out
+    assert "1 of 9 checks failed." in out
 
 
 def _values(model, ids):
