@@ -2,7 +2,8 @@
 
 A head is (layer, head). Its value z, [batch, position, head size], is a slice of what enters the attention output
 projection. A cut leaves some heads alone and puts something else in the place of the others, or lets a share of them
-through: see `heads` for reading and replacing, `fills` for what takes their place, `cut` for cutting.
+through: see `heads` for reading and replacing, `fills` for what takes their place, `cut` for cutting, `branches` for
+what cuts share that run together.
 """
 
 from .branches import Branches as Branches
