@@ -104,3 +104,14 @@ def test_frozen_puts_the_flags_back():
         assert not any(p.requires_grad for p in model.hf.parameters())
         raise RuntimeError("on the way")
     assert [p.requires_grad for p in model.hf.parameters()] == before
+
+
+def test_a_revision_is_that_of_a_model_on_the_hub(folder, headcount, tmp_path):
+    for local in (folder, "tiny"):
+        with pytest.raises(
+            hc.HeadcountError, match="A revision belongs to a model on the hub, and .* is on this machine"
+        ):
+            hc.load(local, revision="main")
+    asked = ("--model", folder, "--task", "ioi", "--quick", "--out", tmp_path / "out")
+    code, _, said = headcount("run", "heads-kept", *asked, "--revision", "main")
+    assert (code, "A revision belongs to" in said, (tmp_path / "out").exists()) == (2, True, False)

@@ -5,6 +5,7 @@ from .families import Family as Family
 from .families import Wires as Wires
 from .families import register_family as register_family
 from .loading import NAMED as NAMED
+from .loading import is_local as is_local
 from .loading import load as load
 from .loading import takes_base as takes_base
 from .model import Model as Model

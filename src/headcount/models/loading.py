@@ -73,6 +73,8 @@ def load(
         name = name or Path(getattr(hf, "name_or_path", "") or type(hf).__name__).name
     else:
         place, from_pretrained = _found(str(source), from_pretrained)
+        if place is not None and from_pretrained.get("revision"):
+            raise HeadcountError(f"A revision belongs to a model on the hub, and {source} is on this machine.")
         name = name or Path(str(source)).name or (place or Path()).resolve().name
         sparse = place if place is not None and is_sparse(place) else None
         facts = sparse and SparseFacts.load(sparse)
@@ -104,6 +106,11 @@ def takes_base(source: str, **from_pretrained: object) -> bool:
     """Whether a source is an adapter, whose base can be named; those that came with the package know theirs."""
     place, _ = (None, {}) if source in NAMED else _found(source, from_pretrained)
     return place is not None and (is_adapter(place) or (is_sparse(place) and has_adapter(place)))
+
+
+def is_local(source: str) -> bool:
+    """Whether a source is on this machine, or came with the package, and has no revisions."""
+    return source in NAMED or _place(source) is not None
 
 
 def _found(source: str, options: dict[str, Any]) -> tuple[Path | None, dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Models and examples in memory, loaded when a step first asks for them and reused by the steps after it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -11,7 +11,7 @@ from ..core.errors import HeadcountError
 from ..core.keys import digest
 from ..core.progress import waiting
 from ..core.provenance import Facts
-from ..models import Model, load, takes_base
+from ..models import Model, is_local, load, takes_base
 from . import STUDIES
 from .panel import Fingerprinted, loading_of
 from .plan import Job, Subject
@@ -34,12 +34,14 @@ class Asks(Protocol):
     def subject(self) -> Subject | None: ...
 
 
-def _for_one(name: str, options: Loading) -> Loading:
-    """The base of a study is that of its adapters; its other models have none."""
-    base = options.get("base")
-    if not base or takes_base(name):
-        return options
-    return {key: value for key, value in options.items() if key != "base"}
+def _for_one(name: str, options: Loading, names: Sequence[str]) -> Loading:
+    """The base of a study is that of its adapters, its revision that of its models on the hub; where it has none of
+    them, its models say so."""
+    base, revision = options.get("base"), options.get("revision")
+    left_out = {"base"} if base and not takes_base(name) else set[str]()
+    if revision and is_local(name) and not all(map(is_local, names)):
+        left_out.add("revision")
+    return {key: value for key, value in options.items() if key not in left_out}
 
 
 @dataclass
@@ -57,7 +59,7 @@ class Bench:
         key = name, digest(options)
         if key not in self._models:
             with waiting(f"loading {name}"):
-                model = self.loader(name, **_for_one(name, options))
+                model = self.loader(name, **_for_one(name, options, self.names))
                 if sum(Path(other).name == model.name for other in self.names) > 1:
                     model = replace(model, name=name)
                 _ = model.fingerprint  # takes a moment for large models

@@ -62,12 +62,13 @@ class Measured(Tabled):
 
     def __str__(self) -> str:
         curve, metric = self.curve, self.curve.metric
-        named = ", ".join(self.heads[:5]) + (" …" if len(self.heads) > 5 else "")
+        more = " …" if len(self.heads) > 5 else ""
+        named = f"{', '.join(self.heads[:5])}{more}; " if self.heads else ""
         how = f"{count_of(len(self.heads), 'heads')} {'kept' if curve.mode == 'keep' else 'masked'}"
         shown = dict.fromkeys([metric, "accuracy"])
         told = [f"{name} {words_of(self.of(name))}, whole {self.whole(name).value:.2f}" for name in shown]
         explained = f"explained effect {words_of(self.effect)}"
-        return f"{curve.model} on {curve.task}, {how} ({named}; fill {curve.fill}): {'; '.join([*told, explained])}"
+        return f"{curve.model} on {curve.task}, {how} ({named}fill {curve.fill}): {'; '.join([*told, explained])}"
 
     def _at(self, k: int, metric: str, level: float) -> Interval[float]:
         place = self.curve.ks.index(k)

@@ -105,7 +105,7 @@ def check_entries(model: Model, entries: Mapping[int, Entry]) -> FileCheck:
 def _refused(entries: Mapping[int, Entry], tokens: Tokens) -> str:
     """Splits that contradict each other, or too few examples for both."""
     try:
-        examples_of(entries, "it", tokens, 2 * len(entries), seed=0)
+        examples_of(entries, "file", tokens, 2 * len(entries), seed=0)
     except HeadcountError as error:
         return str(error)
     return ""

@@ -108,7 +108,8 @@ def _check_fields(entry: Entry, wanted: tuple[str, ...]) -> None:
     known = (*wanted, *OPTIONAL[wanted])
     for key in wanted:
         if key not in entry:
-            raise HeadcountError(f"the field {key!r} is missing. A line needs {', '.join(wanted)}.")
+            there = ", ".join(quoted(name, 40) for name in list(entry)[:6]) or "nothing"
+            raise HeadcountError(f"the field {key!r} is missing. A line needs {', '.join(wanted)}; it has {there}.")
     for key in entry:
         if key not in known:
             raise HeadcountError(f"unknown field {quoted(key)}.{did_you_mean(key, known)}")

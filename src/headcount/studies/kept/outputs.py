@@ -254,7 +254,7 @@ def _entry(curve: Curve, repeats: Repeats, threshold: float, title: str, chance:
         "confirmed": rounded(confirmed.value) if confirmed else None,
         "confirmed_low": rounded(confirmed.low) if confirmed else None,
         "confirmed_high": rounded(confirmed.high) if confirmed else None,
-        "warning": pooled.warning() or pooled.too_few(),
+        "warning": pooled.warning() or curve.too_few(),  # repeats may share a file's prompts
         "metric": curve.metric,
         "metric_all": rounded(metric[whole]),
         "metric_none": rounded(metric[none]),
