@@ -239,7 +239,7 @@ def test_a_csv_with_a_column_twice_is_refused(model, tmp_path):
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        (LINES[:1] * 8, "no study takes it: The task it must hold at least one train and one test example"),
+        (LINES[:1] * 8, "no study takes it: The task file must hold at least one train and one test example"),
         ([{**LINES[0], "split": "train"}, {**LINES[0], "split": "test"}], "their splits differ"),
     ],
 )
