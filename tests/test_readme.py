@@ -50,4 +50,4 @@ def test_the_python_section_runs(tmp_path, monkeypatch, capsys):
     assert {path.name for path in tmp_path.iterdir()} == {"ioi.pdf", "circuit.svg"}
     said = capsys.readouterr().out
     assert re.search(r"\d+ heads, 90 % interval \d+ to \d+", said)
-    assert re.search(r"\d+ edges, 90 % interval \d+ to \d+", said)
+    assert re.search(r"[\d,]+ edges, 90 % interval [\d,]+ to [\d,]+", said)

@@ -184,7 +184,7 @@ scores.circuit(5).export("dot", out, digits=2)
 """
     verdicts = python([plugin], code, starcoder, tmp_path / "new" / "circuit.dot").splitlines()
     assert [verdict for verdict in verdicts if not verdict.startswith("True ")] == []
-    assert len(verdicts) == 8
+    assert len(verdicts) == 9
     assert any("with all edges kept the clean run is back" in verdict for verdict in verdicts)
     written = (tmp_path / "new" / "circuit.dot").read_text()
     assert written.startswith('digraph "tiny-starcoder2 said-again" {')
@@ -195,7 +195,7 @@ def test_without_the_plugin_the_family_has_heads_alone(starcoder, monkeypatch):
     monkeypatch.setattr(FAMILIES, "_plugins", {})
     verdicts = list(hc.check(hc.load(starcoder)))
     assert all(verdict.passed for verdict in verdicts)
-    assert len(verdicts) == 7
+    assert len(verdicts) == 8
 
 
 def test_a_broken_plugin_gives_one_sentence_where_it_is_asked_for_and_is_no_trouble_elsewhere(broken, commands):

@@ -51,15 +51,19 @@ class Tail:
 
     batch: Batch
     start: int
-    where: Tensor  # real positions at which cuts apply, [row, position]
+    where: Tensor  # at which of its positions cuts apply, [row, position]
     prefix: DynamicCache | None
 
     @classmethod
     def of(cls, model: Model, batch: Batch, fill: Fill, positions: Positions) -> "Tail":
         where = None if positions == "all" else answer_positions(batch, positions)
         start = first_reached(batch, fill, where)
-        where = batch.real() if where is None else where
-        return cls(batch, start, where[:, start:], model.read_prefix(batch.clean[:, :start]) if start else None)
+        return cls(
+            batch,
+            start,
+            applying(batch, positions)[:, start:],
+            model.read_prefix(batch.clean[:, :start]) if start else None,
+        )
 
     @property
     def clean(self) -> Tensor:
@@ -104,15 +108,22 @@ def by_batch(model: Model, examples: Sequence[Example], request: Request, forwar
     return scores
 
 
-def sum_where(products: Iterable[Tensor], where: Tensor) -> Tensor:
-    """Sum [pair, position, head] of each layer over the real positions at which cuts apply -> [pair, layer, head]."""
-    return torch.stack([(product.cpu() * where.cpu()[..., None]).sum(1) for product in products], dim=1)
+def applying(batch: Batch, positions: Positions) -> Tensor:
+    """The real positions at which cuts apply, [row, position]."""
+    return batch.real() if positions == "all" else answer_positions(batch, positions)
 
 
-def first_order(lost: Iterable[Tensor], gradients: Iterable[Tensor], tail: Tail) -> Tensor:
+def sum_where(products: Iterable[Tensor], batch: Batch, request: Request, start: int = 0) -> Tensor:
+    """Sum [pair, position, head] of each layer over the real positions at which cuts apply -> [pair, layer, head]. The
+    products may begin at a later position."""
+    where = applying(batch, request.positions)[:, start:].cpu()[..., None]
+    return torch.stack([(product.cpu() * where).sum(1) for product in products], dim=1)
+
+
+def first_order(lost: Iterable[Tensor], gradients: Iterable[Tensor], tail: Tail, request: Request) -> Tensor:
     """What the metric loses to first order with so much of each head, [pair, position, head, head size] a layer."""
     products = (torch.einsum("bphd,bphd->bph", z, gradient) for z, gradient in zip(lost, gradients, strict=True))
-    return sum_where(products, tail.where)
+    return sum_where(products, tail.batch, request, tail.start)
 
 
 def attribution(
@@ -123,7 +134,7 @@ def attribution(
         filling = request.filler.filling(model, indices, batch, tail.start, tail.prefix)
         values, gradients = head_gradients(model, tail, request.metric)
         lost = (z - filling.of(layer, z) for layer, z in enumerate(values))
-        return first_order(lost, gradients, tail)
+        return first_order(lost, gradients, tail, request)
 
     with following(model, rule):
         return by_batch(model, examples, request, 3, score)
@@ -175,7 +186,7 @@ def _along_path(model: Model, pairs: Sequence[Pair], request: Request, points: P
                 corrupt = tuple(z[: len(batch)] for z in values)
         corrupt = tail.values(model, tail.corrupt) if corrupt is None else corrupt
         lost = (z - other for z, other in zip(clean, corrupt, strict=True))
-        return first_order(lost, [gradient / count for gradient in sums], tail)
+        return first_order(lost, [gradient / count for gradient in sums], tail, request)
 
     return by_batch(model, pairs, request, 2 * count + (1 if from_corrupt else 2), score)
 
@@ -187,7 +198,7 @@ attribution_eg = partial(_along_path, points=drawn)
 def gate_gradient_signed(model: Model, examples: Sequence[Example], request: Request) -> Tensor:
     def score(indices: list[int], batch: Batch) -> Tensor:
         tail = Tail.of(model, batch, Fill("zero"), request.positions)
-        return first_order(*head_gradients(model, tail, request.metric), tail)
+        return first_order(*head_gradients(model, tail, request.metric), tail, request)
 
     return by_batch(model, examples, request, 2, score)
 

@@ -58,7 +58,7 @@ def attribution_at(model: Model, examples: Sequence[Example], request: Request, 
         with cut_heads(model, keep[None], filling, tail.where):
             values, gradients = head_gradients(model, tail, request.metric)
         lost = (z - filling.of(layer, z) for layer, z in enumerate(values))
-        return first_order(lost, gradients, tail)
+        return first_order(lost, gradients, tail, request)
 
     return by_batch(model, examples, request, 3, score) * keep
 
