@@ -18,9 +18,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 import headcount as hc
 from headcount.core.progress import progress_bar
-from headcount.edit import Filler
-from headcount.meters import HeadMeter
 from headcount.models.bundled import HOME
+from headcount.sparse.abilities import abilities
 from headcount.sparse.allocator import keep_freed_memory
 
 LENGTH = 128
@@ -106,14 +105,8 @@ def train_dense(tokenizer: PreTrainedTokenizerFast, steps: int, batch: int, seed
 
 def accuracies(model: hc.Model, n: int = 400, seed: int = 7) -> dict[str, float]:
     """Of the test splits of the four tasks."""
-    found = {}
-    for name in TASKS:
-        task = hc.task(name, model, n=n, seed=seed)
-        filler = Filler.prepare(model, "zero", examples=task.test, reference=task.train, seed=0)
-        meter = HeadMeter(model, task.test, filler)
-        whole = torch.ones((1, model.n_layers, model.n_heads), dtype=torch.bool)
-        found[name] = round(float(meter.measure(whole)["accuracy"].mean()), 4)
-    return found
+    tasks = [hc.task(name, model, n=n, seed=seed) for name in TASKS]
+    return {name: round(found.accuracy, 4) for name, found in abilities(model, tasks).items()}
 
 
 def write_dense(model: GPT2LMHeadModel, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:

@@ -36,9 +36,29 @@ def test_it_trains_evaluates_and_says_where_the_model_is(headcount, folder, text
     assert "All checks passed" in said
 
 
+def test_the_result_is_tried_on_tasks_beside_the_dense_model(headcount, folder, text, tmp_path):
+    own = tmp_path / "own.jsonl"
+    lines = [{"prompt": f"We saw Mary in the year 17{year}", "target": " and"} for year in (11, 23, 42, 60)]
+    own.write_text("\n".join(map(json.dumps, lines)))
+    asked = ("sparsify", folder, "--text", text, *SHORT, "--task", own)
+    assert headcount(*asked, "--out", tmp_path / "sparse")[0] == 0
+    code, said, _ = headcount(*asked, "--out", tmp_path / "control", "--control")
+    assert code == 0
+    assert "dense accuracy" in said
+    assert "empty rows" not in said
+    found = json.loads((tmp_path / "sparse" / "sparse.json").read_text())["made"]["evaluation"]["by_task"]["own"]
+    assert set(found) == {"prompts", "accuracy", "dense_accuracy", "keys_a_query", "empty_rows"}
+    card = (tmp_path / "sparse" / "README.md").read_text()
+    assert "| task | dense accuracy | accuracy | prompts | keys per query | empty rows |" in card
+    assert f"| own | {found['dense_accuracy']:.1%} | {found['accuracy']:.1%} | 2 |" in card
+    shown = dict(json.loads((tmp_path / "sparse" / "report.json").read_text())["training"]["facts"])
+    assert shown["on own"].endswith(f"empty rows {found['empty_rows']:.1%}")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--task", "nowhere"], "nowhere"),
         (["--steps", 0], "steps must be at least 1 and not above 1,000,000,000; got 0."),
         (["--form", "soft"], "form cannot be 'soft'. Known: log-prob, logit."),
         (["--text", "nowhere.txt"], "There is no text at nowhere.txt."),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 READERS_HELP = "Who reads keys and values: kv-heads or query-heads; or components, a head being one reader."
 TEXT_HELP = "Files (.txt, .jsonl), a folder, or a dataset's name; may be repeated."
+TRIED_HELP = "Task to try the result on, beside the dense model: accuracy, open keys, empty rows; may be repeated."
 
 
 @app.command()
@@ -167,6 +168,7 @@ def sparsify(
     model: ModelArgument,
     text: Annotated[list[str], typer.Option(help=TEXT_HELP)],
     out: Annotated[Path, typer.Option(help="Folder for the sparse model; an interrupted run resumes there.")],
+    task: Annotated[list[str] | None, typer.Option(metavar="NAME", help=TRIED_HELP)] = None,
     start_from: Annotated[Path | None, typer.Option(help="Begin with the adapter and gates of this folder.")] = None,
     merge: Annotated[bool, typer.Option("--merge", help="Write whole weights, not an adapter.")] = False,
     device: DeviceOption = None,
@@ -185,6 +187,7 @@ def sparsify(
             text,
             out,
             recipe,
+            tasks=task or (),
             start_from=start_from,
             merge=merge,
             device=device,

@@ -1,7 +1,7 @@
 """What a sparse model is worth on held-out text, its gates hard."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +10,7 @@ from torch import Tensor
 from ..core.provenance import Facts
 from ..models import Model
 from ..models.gates import Gates, counted, drawn
+from .abilities import Ability
 
 Logits = Callable[[Tensor], Tensor]
 
@@ -30,6 +31,8 @@ class Evaluation:
     heads: int
     by_source: dict[str, dict[str, float]]  # loss and dense loss of every source
     open_by_head: list[list[float]] = field(default_factory=list)  # open edges of all causal edges, [layer][head]
+    by_task: dict[str, dict[str, float]] = field(default_factory=dict)
+    """What `Ability` says of every task that it was tried on, and the dense model's accuracy."""
 
     @classmethod
     def from_dict(cls, facts: Facts) -> "Evaluation":
@@ -62,6 +65,24 @@ class Evaluation:
                 ("heads that never open", f"{self.dead_heads} of {self.heads}"),
             ]
         return found
+
+    def with_tasks(self, before: dict[str, Ability], after: dict[str, Ability]) -> "Evaluation":
+        """With what the dense model could do, and what this one can."""
+        found = {name: {**vars(ability), "dense_accuracy": before[name].accuracy} for name, ability in after.items()}
+        known = {name: {key: v for key, v in each.items() if v is not None} for name, each in found.items()}
+        return replace(self, by_task=known)
+
+    def task_rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Head and rows of a table of the tasks."""
+        head: tuple[str, ...] = ("task", "dense accuracy", "accuracy", "prompts")
+        rows: list[tuple[str, ...]] = [
+            (name, f"{of['dense_accuracy']:.1%}", f"{of['accuracy']:.1%}", f"{of['prompts']:.0f}")
+            for name, of in self.by_task.items()
+        ]
+        if self.keys_a_query is None:
+            return head, rows
+        opened = [(f"{of['keys_a_query']:.3f}", f"{of['empty_rows']:.1%}") for of in self.by_task.values()]
+        return (*head, "keys per query", "empty rows"), [(*row, *more) for row, more in zip(rows, opened, strict=True)]
 
     def to_dict(self) -> Facts:
         return asdict(self)

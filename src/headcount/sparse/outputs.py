@@ -106,6 +106,9 @@ def card(facts: SparseFacts, found: Evaluation) -> str:
         for name, source in found.by_source.items()
     )
     settings = "\n".join(f"| {name} | {value} |" for name, value in recipe.items() if value is not None)
+    head, rows = found.task_rows()
+    lines = [head, ("---",) * len(head), *rows]
+    tasks = "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n" if rows else ""
     before = sum(earlier["steps"] for earlier in facts.made.get("earlier", []))
     begun = f" They went on from earlier runs of {before} steps, whose recipes are in sparse.json." if before else ""
     weights = f"an adapter of rank {recipe['lora']}" if recipe["lora"] else "all weights"
@@ -114,6 +117,6 @@ def card(facts: SparseFacts, found: Evaluation) -> str:
         f" {facts.base_fingerprint}): {weights}, {recipe['steps']} steps of {recipe['batch']} x {recipe['length']}"
         f" tokens of {', '.join(facts.made['text'])}.{begun} Load it with `headcount.load`.\n\n"
         f"On {found.in_words}:\n\n| | |\n|---|---|\n{table}\n\n"
-        f"| source | dense loss | loss | sequences |\n|---|---|---|---|\n{sources}\n\n"
+        f"| source | dense loss | loss | sequences |\n|---|---|---|---|\n{sources}\n\n{tasks}"
         f"## Recipe\n\n| | |\n|---|---|\n{settings}\n"
     )

@@ -21,6 +21,8 @@ from ..models.adapters import ADAPTER, has_adapter
 from ..models.changes import leaves_no_trace
 from ..models.gated_folder import CHECKPOINT, FACTS, SparseFacts, is_sparse, is_unfinished
 from ..models.gates import gates_of
+from ..tasks import task
+from .abilities import abilities
 from .allocator import keep_freed_memory
 from .evaluation import Evaluation, evaluate
 from .outputs import LOGS, Rows, write_log, write_result
@@ -45,6 +47,7 @@ def sparsify(
     out: str | Path,
     recipe: Recipe | None = None,
     *,
+    tasks: Sequence[str] = (),
     start_from: str | Path | None = None,
     merge: bool = False,
     device: str | None = None,
@@ -61,6 +64,7 @@ def sparsify(
     - `text`: files, folders, or names of datasets. The last share of each is held out.
     - `out`: the folder. A run that was killed goes on from the checkpoint there, to the same result.
     - `recipe`: the settings; see `Recipe`.
+    - `tasks`: what the result is tried on beside the dense model: accuracy, and how much it attends to there.
     - `start_from`: the folder of an earlier result, whose adapter and gates training begins with.
     - `merge`: write whole weights also where adapters were trained.
     - `base`, `revision`: of the dense model, as `headcount.load` takes them.
@@ -91,6 +95,8 @@ def sparsify(
     _require_end(model, recipe, long)
     sources = [text] if isinstance(text, str) else list(text)
     sequences = read_text(model, sources, recipe)
+    tried = [task(name, model) for name in tasks]
+    before = abilities(model, tried)
     weights = model.weights_hash, str(model.hf.dtype), gated_folder.weight_norms(model)
     origin = f"{model.weights_hash} {_sha256(sequences.train.numpy().tobytes())}"
     earlier = None if start_from is None else local_path(start_from)
@@ -118,6 +124,7 @@ def sparsify(
         bar.describe(f"{model.name} · evaluation on held-out text")
         shown = sequences.held_out, recipe.batch, recipe.evaluate_sequences
         found = evaluate(model, trainee.gates, trainee.dense_logits, *shown)
+        found = found.with_tasks(before, abilities(model, tried))
     if accelerator.is_main_process:
         made = {
             "recipe": recipe.facts(),

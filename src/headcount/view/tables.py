@@ -71,4 +71,7 @@ def print_evaluation(found: "Evaluation", folder: Path) -> None:
     forms = {"dense_loss": ".4f", "loss": ".4f", "sequences": ".0f"}
     rows = [(name, *(format(of[key], form) for key, form in forms.items())) for name, of in found.by_source.items()]
     print_table(("source", "dense loss", "loss", "sequences"), rows)
+    head, rows_of_tasks = found.task_rows()
+    if rows_of_tasks:
+        print_table(head, rows_of_tasks)
     print(f"Model, card, log and plot: {folder}")

@@ -26,7 +26,7 @@ def training_report(folder: Path) -> Report:
         base=facts.base,
         steps=steps,
         log=log,
-        facts=found.rows(),
+        facts=[*found.rows(), *_tried(found)],
         sources=[
             SourceData(name, short(of["dense_loss"], 6), short(of["loss"], 6), int(of["sequences"]))
             for name, of in found.by_source.items()
@@ -56,6 +56,15 @@ def training_report(folder: Path) -> Report:
             steps=[],
         ),
     )
+
+
+def _tried(found: Evaluation) -> list[tuple[str, str]]:
+    """What it can do on each task it was tried on, and how much it attends to there."""
+    (_, *names), rows = found.task_rows()
+    return [
+        (f"on {task}", ", ".join(f"{name} {value}" for name, value in zip(names, values, strict=True)))
+        for task, *values in rows
+    ]
 
 
 def _sentence(base: str, found: Evaluation) -> str:
