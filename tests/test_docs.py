@@ -157,7 +157,7 @@ INSTEAD = {
     "my-sparse-model": "twin",
     "headcount-results/head-roles/roles/syntax-smollm2": "scores/ioi",
 }
-BRIEF = ("--steps", "1", "--batch", "1", "--length", "16", "--evaluate-sequences", "1")
+BRIEF = ("--steps", "4", "--batch", "1", "--length", "16", "--evaluate-sequences", "1")
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -48,7 +48,7 @@ class TestObjective:
         assert float(losses.tail(0.01)) == pytest.approx(3.0)  # at least one token
 
     def test_a_multiplier_grows_while_its_bound_is_broken_and_shrinks_while_there_is_slack(self):
-        bound = Bound("mean", tolerance=0.1, speed=0.1, smoothing=0.9, log_multiplier=0.0)
+        bound = Bound("mean", tolerance=0.1, speed=0.1, smoothing=0.9, log_multiplier=0.0, scale=0.1)
         grown = [(bound.update(0.3), bound.multiplier)[1] for _ in range(20)]
         assert grown == sorted(grown)
         # A violation counts as the tolerance at most; what has added up, and what answers at once.

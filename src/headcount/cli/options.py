@@ -103,18 +103,24 @@ def _value(key: str, field: FieldInfo, value: object) -> object:
         raise HeadcountError(f"--{flag} takes comma-separated {what}; got {quoted(value)}.") from error
 
 
+def _number(word: str) -> float:
+    """A number, or a share as a percentage."""
+    return float(word.strip().removesuffix("%")) / (100 if word.strip().endswith("%") else 1)
+
+
 def _element(field: FieldInfo) -> Callable[[str], object] | None:
     """What a list of a key holds, numbers or texts; None where it takes no list."""
     inner = next((get_args(part)[0] for part in _plain(field) if get_origin(part) is tuple), None)
     while get_origin(inner) is Annotated:
         inner = get_args(inner)[0]
-    return inner if inner in (None, int, float) else str
+    known: dict[object, Callable[[str], object] | None] = {None: None, int: int, float: _number}
+    return known.get(inner, str)
 
 
 def _help(field: FieldInfo, words: list[str], default: str) -> str:
     """What it means, what it may be, and what it is by default."""
     parts = [" ".join((field.description or "").replace("`", "").split())]
-    if _element(field) in (int, float):
+    if _element(field) in (int, _number):
         parts.append("Comma-separated numbers.")
     if words and not all(word in parts[0] for word in words):
         parts.append(f"One of {', '.join(words)}.")

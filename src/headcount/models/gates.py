@@ -48,10 +48,13 @@ class Ledger:
 
     distance_power: float | None = None  # edges count in proportion to this power of their length; None: all alike
     row_cost: float = 0.0  # what a row's first open edge costs beyond the others, in edges
+    as_hard: bool = False  # whether `surely` is asked for
     expected: list[Tensor] = field(default_factory=list)
     """Expected share of open edges of each head, or of what they cost, [head], with gradients."""
     open: list[Tensor] = field(default_factory=list)  # open gates of each query, [batch, head, query]
     edges: list[Tensor] = field(default_factory=list)  # edges that each query has, [batch or 1, 1, query]
+    surely: list[Tensor] = field(default_factory=list)
+    """Edges that would be open with hard gates, however they were drawn, where that is asked for."""
     logits: list[Tensor] = field(default_factory=list)
     """log Σ_j exp s_ij on average over queries, [head], where heads have sinks."""
 
@@ -157,10 +160,10 @@ def drawn(gates: tuple[Gates, ...], mode: GateMode) -> AbstractContextManager[Ga
 
 
 def counted(
-    gates: tuple[Gates, ...], distance_power: float | None = None, row_cost: float = 0.0
+    gates: tuple[Gates, ...], distance_power: float | None = None, row_cost: float = 0.0, as_hard: bool = False
 ) -> AbstractContextManager[Ledger]:
     """Keep account of the gates in every forward pass of the block."""
-    return _having(gates, "ledger", Ledger(distance_power, row_cost))
+    return _having(gates, "ledger", Ledger(distance_power, row_cost, as_hard))
 
 
 @contextmanager
@@ -226,6 +229,8 @@ def _enter(ledger: Ledger, p: Tensor, g: Tensor, allowed: Tensor) -> None:
     # for queries with nothing to see.
     ledger.open.append((g.detach() * allowed).sum(-1))
     ledger.edges.append(allowed.sum(-1))
+    if ledger.as_hard:
+        ledger.surely.append(((p > 0.5) & allowed).sum())
     if not p.requires_grad:
         return
     each = allowed.to(p)

@@ -9,6 +9,9 @@ D is what is lost against the dense model on the same tokens: loss - dense loss,
 on average over all tokens or over those of each source, and on average over the tokens that lose most. A mean over
 ordinary text hides what the text rarely asks for (a name from three lines above, once a page); the tail is made of just
 that. A mean over all sources lets one pay for another, which bounds of their own do not.
+
+On a ladder of twins the two change places: D is made small under a bound on the logarithm of the share of open edges,
+as gates are in evaluation.
 """
 
 import math
@@ -26,7 +29,10 @@ DAMPING = 1.5
 """κ. A multiplier that only adds up answers late: edges go on being shut long after the bound is broken, then opened
 long after it is kept again."""
 SHUT = 1e-4  # share of open edges below which a head counts as shut, and a smaller one is no longer worth much
-LEAST_SCALE = 0.01  # violations are relative to the tolerance, or to this where it is smaller
+LEAST_SCALE = 0.01  # violations of what is lost are relative to the tolerance, or to this where it is smaller
+SLACK = 0.1  # how far the logarithm of a share is below its ceiling when nothing pulls it down any more
+OPEN = "open"
+"""The bound on the share of open edges."""
 
 
 @dataclass
@@ -38,9 +44,10 @@ class Bound:
     speed: float
     smoothing: float
     log_multiplier: float
+    scale: float  # violations are relative to it
     smoothed: float = 0.0
     updates: int = 0
-    lost: float = 0.0  # when it was last seen
+    lost: float = 0.0  # what is bounded, when it was last seen
 
     @property
     def violation(self) -> float:
@@ -53,19 +60,31 @@ class Bound:
 
     def update(self, lost: float) -> None:
         self.lost = lost
-        violation = min(max((lost - self.tolerance) / max(self.tolerance, LEAST_SCALE), -1.0), 1.0)
+        violation = min(max((lost - self.tolerance) / self.scale, -1.0), 1.0)
         self.smoothed = self.smoothing * self.smoothed + (1 - self.smoothing) * violation
         self.updates += 1
         self.log_multiplier = min(max(self.log_multiplier + self.speed * self.violation, LOWEST), HIGHEST)
 
 
+@dataclass
+class Ceiling(Bound):
+    """The bound on the share of open edges, whose multiplier ends where there is some slack: the logarithm of a share
+    falls as readily at any share, and what is lost may hardly hold it up."""
+
+    @property
+    def multiplier(self) -> float:
+        return super().multiplier * min(max(1 + self.violation / SLACK, 0.0), 1.0)
+
+
 def bounds_of(recipe: Recipe, sources: Sequence[str]) -> list[Bound]:
-    """On the mean, or on that of each source; then on the tail."""
-    same = recipe.multiplier_speed, recipe.smoothing, math.log(recipe.first_multiplier)
+    """On the mean, or on that of each source; then on the tail. On a ladder, on the share of open edges alone."""
+    if recipe.target_open:
+        first = math.log(recipe.target_open[0]), recipe.multiplier_speed, recipe.smoothing
+        return [Ceiling(OPEN, *first, -math.log(recipe.first_multiplier), scale=1.0)]
     names = [f"source {name}" for name in sources] if recipe.by_source else ["mean"]
-    means = [Bound(name, recipe.tolerance, *same) for name in names]
-    tail = [Bound("tail", recipe.tail_tolerance, *same)] if recipe.tail else []
-    return [*means, *tail]
+    tolerances = dict.fromkeys(names, recipe.tolerance) | ({"tail": recipe.tail_tolerance} if recipe.tail else {})
+    same = recipe.multiplier_speed, recipe.smoothing, math.log(recipe.first_multiplier)
+    return [Bound(name, at, *same, max(at, LEAST_SCALE)) for name, at in tolerances.items()]
 
 
 class _Lost(torch.autograd.Function):

@@ -2,7 +2,7 @@
 
 import io
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,8 +14,11 @@ from ..models.adapters import ADAPTER
 from ..models.gated_folder import SparseFacts, save_gates
 from .evaluation import Evaluation
 from .trainee import Trainee
+from .training import Rows
 
-Rows = list[dict[str, float]]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 DENSE_COLOUR, SPARSE_COLOUR = "#2f6db3", "#e8833a"
 BOUND = "_multiplier"  # how the columns of the bounds' multipliers end
 LOGS = ("training.csv", "training.png")
@@ -62,6 +65,10 @@ def _plot(rows: Rows) -> bytes:
         axes.spines[["top", "right"]].set_visible(False)
     for axes in (loss, multiplier):
         axes.legend(frameon=False, fontsize=8, loc="best")
+    return png(figure)
+
+
+def png(figure: "Figure") -> bytes:
     image = io.BytesIO()
     figure.savefig(image, format="png", dpi=150, metadata={"Software": None})
     return image.getvalue()
@@ -88,8 +95,10 @@ def write_result(folder: Path, trainee: Trainee, facts: SparseFacts, evaluation:
     else:
         hf = trainee.model.hf if trainee.peft is None else trainee.peft.merge_and_unload()
         plain = {name: tensor for name, tensor in hf.state_dict().items() if ".headcount_gates." not in name}
+        own = hf.config._attn_implementation  # which nothing but headcount knows
         hf.set_attn_implementation("sdpa")
         hf.save_pretrained(str(folder), state_dict=plain)
+        hf.set_attn_implementation(own)
         trainee.model.require_tokenizer().save_pretrained(str(folder))
     if trainee.gates:
         save_gates(folder, trainee.gates)

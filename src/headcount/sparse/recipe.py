@@ -2,14 +2,20 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from ..core.settings import Count, Rate, Seed, Settings
+from ..core.settings import Count, Listed, Rate, Seed, Settings, check
 from ..core.words import GateForm, GateGradient, Regulariser
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, le=10**6)]
 NotNegative = Annotated[float, Field(ge=0, le=10**6)]
+Targets = Annotated[
+    Listed[Annotated[float, Field(gt=0, lt=1)]],
+    AfterValidator(
+        check(lambda shares: list(shares) == sorted(set(shares), reverse=True), "must fall from each to the next")
+    ),
+]
 
 
 class Recipe(Settings):
@@ -37,6 +43,9 @@ class Recipe(Settings):
     sinks: bool = False
     """Let every head attend to nothing: one more logit in its softmax, learned, without a value, and not counted."""
 
+    target_open: Targets = ()
+    """Shares of open edges, falling, such as 5%,2%,1%: a ladder of twins from one run, each trained for an equal part
+    of the steps to lose as little as it can at its share. By default one twin, as sparse as the tolerance allows."""
     tolerance: NotNegative = 0.01
     """What may be lost on average, in nats per token."""
     kl: Share = 0.0
@@ -79,6 +88,18 @@ class Recipe(Settings):
     """Steps between checkpoints."""
     evaluate_sequences: Count = 64
     """Held-out sequences to evaluate on, at most."""
+
+    @property
+    def rung_ends(self) -> list[int]:
+        """How many steps are done at the end of each rung of the ladder; where there is none, of all training."""
+        rungs = max(len(self.target_open), 1)
+        return [self.steps // rungs * number for number in range(1, rungs)] + [self.steps]
+
+    def rung_at(self, step: int) -> tuple[int, int, int]:
+        """Which twin a step belongs to, and that one's first step and the one behind its last."""
+        ends = self.rung_ends
+        rung = next(number for number, end in enumerate(ends) if step < end)
+        return rung, ends[rung - 1] if rung else 0, ends[rung]
 
     @property
     def first_offset(self) -> float:

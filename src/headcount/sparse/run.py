@@ -25,11 +25,12 @@ from ..tasks import task
 from .abilities import abilities
 from .allocator import keep_freed_memory
 from .evaluation import Evaluation, evaluate
-from .outputs import LOGS, Rows, write_log, write_result
+from .ladder import rung_name, write_ladder
+from .outputs import LOGS, write_log, write_result
 from .recipe import Recipe
 from .text import read_text
 from .trainee import Trainee, make_trainee, start_sinks
-from .training import train
+from .training import Rows, train
 
 CHECKPOINTS = 7
 """Room for two checkpoints at once, each the trained weights and two means of Adam's, and for the result."""
@@ -88,6 +89,9 @@ def sparsify(
         )
     if recipe.lora is not None and not merge and takes_base(str(source), **told):
         raise HeadcountError(f"{source} is an adapter, on which no other can go. Give --merge, for whole weights.")
+    if recipe.target_open and (recipe.control or len(recipe.target_open) > recipe.steps):
+        why = "A control has no gates" if recipe.control else "Every share of --target-open needs a step of its own"
+        raise HeadcountError(f"{why}. Leave out --target-open, or give it fewer shares.")
     length, longest = recipe.length, getattr(model.hf.config, "max_position_embeddings", None)
     if longest is not None and length > longest:
         raise HeadcountError(f"{model.name} reads {longest} tokens at most, and sequences of {length} are wanted.")
@@ -110,9 +114,9 @@ def sparsify(
     elif recipe.sinks and trainee.gates:
         start_sinks(trainee, sequences.batch(recipe, 0)[0].to(model.device))
     with progress_bar(recipe.steps, quiet=quiet or not accelerator.is_main_process) as bar:
-        bar.describe(f"{model.name} · {'dense control' if recipe.control else 'sparse'}")
 
         def report(rows: Rows, new: int) -> None:
+            bar.describe(f"{model.name} · {'dense control' if recipe.control else 'sparse'}")
             bar.advance(new)
             bar.note(in_words(rows[-1]))
             if accelerator.is_main_process and len(rows) % recipe.checkpoint_every == 0:
@@ -120,25 +124,35 @@ def sparsify(
                 if not quiet:
                     say(f"step {len(rows)} of {recipe.steps}: {in_words(rows[-1])}")
 
-        rows = train(trainee, sequences, recipe, folder, accelerator, report, origin)
-        bar.describe(f"{model.name} · evaluation on held-out text")
-        shown = sequences.held_out, recipe.batch, recipe.evaluate_sequences
-        found = evaluate(model, trainee.gates, trainee.dense_logits, *shown)
-        found = found.with_tasks(before, abilities(model, tried))
+        def finish(place: Path, rows: Rows, merge: bool) -> Evaluation:
+            bar.describe(f"{model.name} · evaluation on held-out text")
+            shown = sequences.held_out, recipe.batch, recipe.evaluate_sequences
+            found = evaluate(model, trainee.gates, trainee.dense_logits, *shown)
+            found = found.with_tasks(before, abilities(model, tried))
+            made = {
+                "recipe": recipe.facts(),
+                "text": [Path(each).name for each in sources],
+                "versions": versions(),
+                "earlier": [] if earlier is None else SparseFacts.load(earlier).history(),
+                "evaluation": found.to_dict(),
+            }
+            if accelerator.is_main_process:
+                form = None if recipe.control else recipe.form
+                facts = SparseFacts(form, recipe.sharpness, _lasting(source), *weights, made, revision)
+                with fill_folder(place, first=FACTS) as unfinished:
+                    write_log(unfinished, rows)
+                    write_result(unfinished, trainee, facts, found, merge)
+                    cast(Callable[[Path], Path], resolve(REPORT))(unfinished)
+            return found
+
+        def rung_done(rung: int, rows: Rows) -> None:
+            finish(folder / rung_name(recipe, rung), rows, merge=False)
+
+        rows = train(trainee, sequences, recipe, folder, accelerator, report, rung_done, origin)
+        found = finish(folder, rows, merge)
     if accelerator.is_main_process:
-        made = {
-            "recipe": recipe.facts(),
-            "text": [Path(each).name for each in sources],
-            "versions": versions(),
-            "earlier": [] if earlier is None else SparseFacts.load(earlier).history(),
-            "evaluation": found.to_dict(),
-        }
-        form = None if recipe.control else recipe.form
-        facts = SparseFacts(form, recipe.sharpness, _lasting(source), *weights, made, revision)
-        with fill_folder(folder, first=FACTS) as unfinished:
-            write_log(unfinished, rows)
-            write_result(unfinished, trainee, facts, found, merge)
-            cast(Callable[[Path], Path], resolve(REPORT))(unfinished)
+        if recipe.target_open:
+            write_ladder(folder, recipe)
         (folder / CHECKPOINT).unlink()  # with which the run has ended
     accelerator.end_training()
     return found

@@ -21,14 +21,16 @@ from ..core.keys import digest
 from ..core.progress import say
 from ..models.gated_folder import CHECKPOINT
 from ..models.gates import counted, drawn
-from .objective import Bound, Losses, bounds_of, regulariser
+from .objective import OPEN, Bound, Losses, bounds_of, regulariser
 from .recipe import Recipe
 from .text import Text
 from .trainee import Trainee
 
 GRADIENT_NORM = 1.0
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
-Report = Callable[[list[dict[str, float]], int], None]  # told the log so far, and how many of its entries are new
+Rows = list[dict[str, float]]
+Report = Callable[[Rows, int], None]  # told the log so far, and how many of its entries are new
+RungDone = Callable[[int, Rows], None]  # told which twin of a ladder is ready, and the log so far; not of the last one
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Training:
     parameters: dict[str, nn.Parameter]
     optimizer: torch.optim.Optimizer
     bounds: list[Bound]
-    rows: list[dict[str, float]]  # the log, one entry a step
+    rows: Rows  # the log, one entry a step
 
     def save(self, folder: Path, key: str) -> None:
         tensors: dict[str, Tensor] = {}
@@ -82,8 +84,15 @@ class Training:
 
 @torch.enable_grad()
 def train(
-    trainee: Trainee, text: Text, recipe: Recipe, folder: Path, accelerator: Accelerator, report: Report, origin: str
-) -> list[dict[str, float]]:
+    trainee: Trainee,
+    text: Text,
+    recipe: Recipe,
+    folder: Path,
+    accelerator: Accelerator,
+    report: Report,
+    rung_done: RungDone,
+    origin: str,
+) -> Rows:
     """Run the steps that are not yet done; returns the log of all. `origin` tells this text and model from others."""
     gate_parameters = {id(each) for layer in trainee.gates for each in layer.parameters()}
     weights = [p for p in trainee.parameters.values() if id(p) not in gate_parameters]
@@ -100,6 +109,9 @@ def train(
     for step in range(done, recipe.steps):
         for group, speed in zip(optimizer.param_groups, speeds, strict=True):
             group["lr"] = speed * schedule(step, recipe)
+        rung, _, _ = recipe.rung_at(step)
+        if recipe.target_open:
+            training.bounds[0].tolerance = math.log(recipe.target_open[rung])
         row = _step(trainee, module, text, recipe, training, accelerator, step)
         if not all(map(math.isfinite, row.values())):
             kept = len(training.rows) // recipe.checkpoint_every * recipe.checkpoint_every
@@ -110,7 +122,9 @@ def train(
             )
         training.rows.append(row)
         report(training.rows, 1)
-        ends = step + 1 == recipe.steps  # what comes then, evaluation and the last write, may be killed too
+        ends = step + 1 in recipe.rung_ends  # what comes then, evaluation and the last write, may be killed too
+        if ends and step + 1 < recipe.steps:
+            rung_done(rung, training.rows)
         if (ends or (step + 1) % recipe.checkpoint_every == 0) and accelerator.is_main_process:
             training.save(folder, key)
     return training.rows
@@ -125,30 +139,35 @@ def _step(
     ids, source = (each[own].to(accelerator.device) for each in text.batch(recipe, step))
     with accelerator.autocast():
         dense_logits = trainee.dense_logits(ids)
-        costs = recipe.distance_power, recipe.row_cost
+        costs = recipe.distance_power, recipe.row_cost, bool(recipe.target_open)
         with counted(trainee.gates, *costs) as ledger, drawn(trainee.gates, "noisy"):
             logits = module(input_ids=ids, use_cache=False).logits
     losses = Losses.of(logits, dense_logits, ids, recipe.kl)
+    aim, opened = None, dict[str, Tensor]()
     bounded = losses.bounded(recipe, source, len(text.held_out))
-    weights = [bound.multiplier * share for bound, (_, share) in zip(training.bounds, bounded, strict=True)]
-    broken = [lost - bound.tolerance for bound, (lost, _) in zip(training.bounds, bounded, strict=True)]
-    total = torch.stack([weight * by for weight, by in zip(weights, broken, strict=True)]).sum()
-    opened: dict[str, Tensor] = {}
+    seen = [lost.detach() for lost, _ in bounded]
     if trainee.gates:
-        sparsity = regulariser(ledger.expected, recipe)
-        # Only the ratio of the terms matters to what is found; the sum is scaled so that gradients keep their size.
-        total = (sparsity + total) / (1 + sum(weights))
-        open_edges = torch.stack([layer.sum() for layer in ledger.open]).sum()
-        keys = open_edges / sum(layer.numel() for layer in ledger.open)
-        share = keys / torch.stack([there.float().mean() for there in ledger.edges]).mean()
+        aim = regulariser(ledger.expected, recipe)
+        rows = sum(layer.numel() for layer in ledger.open)
+        keys = torch.stack([layer.sum() for layer in ledger.open]).sum() / rows
+        edges = torch.stack([there.float().mean() for there in ledger.edges]).mean()
         empty = torch.stack([(layer == 0).float().mean() for layer in ledger.open]).mean()
-        opened = {"open_share": share, "keys_a_query": keys, "empty_rows": empty}
+        opened = {"open_share": keys / edges, "keys_a_query": keys, "empty_rows": empty}
+        if recipe.target_open:
+            aim, bounded = losses.lost.mean(), [(aim, 1.0)]
+            seen = [(torch.stack(ledger.surely).sum().clamp(min=1) / rows / edges).log()]
+    weights = [bound.multiplier * share for bound, (_, share) in zip(training.bounds, bounded, strict=True)]
+    broken = [term - bound.tolerance for bound, (term, _) in zip(training.bounds, bounded, strict=True)]
+    total = torch.stack([weight * by for weight, by in zip(weights, broken, strict=True)]).sum()
+    if aim is not None:
+        # Only the ratio of the terms matters to what is found; the sum is scaled so that gradients keep their size.
+        total = (aim + total) / (1 + sum(weights))
     training.optimizer.zero_grad(set_to_none=True)
     accelerator.backward(total)
     gradient = torch.nn.utils.clip_grad_norm_(list(trainee.parameters.values()), GRADIENT_NORM)
     found = {"loss": losses.loss, "dense_loss": losses.dense, **opened, "gradient": gradient}
     shares = torch.tensor([share for _, share in bounded])
-    lost = torch.stack([lost.detach().float().cpu() for lost, _ in bounded]) * shares
+    lost = torch.stack([each.float().cpu() for each in seen]) * shares
     stacked = torch.cat([torch.stack([number.detach().float().cpu() for number in found.values()]), lost, shares])
     numbers: Tensor = accelerator.reduce(stacked.to(accelerator.device), reduction="mean").cpu()
     if bool(torch.isfinite(numbers).all()):
@@ -159,14 +178,17 @@ def _step(
         multiplier = bound.multiplier
         if share and math.isfinite(now):
             bound.update(now / share)
-        row[f"{bound.name}_lost"] = bound.lost if math.isfinite(now) else now
+        seen_as = "log_hard_open_share" if bound.name == OPEN else f"{bound.name}_lost"
+        row[seen_as] = bound.lost if math.isfinite(now) else now
         row[f"{bound.name}_multiplier"] = multiplier
     return row
 
 
 def schedule(step: int, recipe: Recipe) -> float:
-    """The learning rate's factor: up over the warm-up, constant, then down to zero over the cool-down."""
-    up = min((step + 1) / max(recipe.warmup, 1), 1.0)
-    last = recipe.cooldown * recipe.steps
-    down = min((recipe.steps - step) / last, 1.0) if last else 1.0
+    """The learning rate's factor: up over the warm-up, constant, then down to zero over the cool-down; for every twin
+    of a ladder."""
+    _, first, end = recipe.rung_at(step)
+    up = min((step - first + 1) / max(recipe.warmup, 1), 1.0)
+    last = recipe.cooldown * (end - first)
+    down = min((end - step) / last, 1.0) if last else 1.0
     return min(up, down)
