@@ -13,7 +13,7 @@ from ..studies import STUDIES
 from ..studies.study import study_schema
 from ..tasks import known_tasks
 from ..tasks import task as make_task
-from ..view.tables import say
+from ..view.tables import say, say_hanging
 from .app import (
     AllowCode,
     BaseOption,
@@ -88,7 +88,7 @@ def show_task(
     loaded = load_model(model, device, dtype, revision, base_model)
     made = make_task(task, loaded, n=max(2 * n, 2), seed=seed, split=cast(SplitBy, split))
     for block in describe_examples(loaded, made.test[:n]):
-        say(f"{block}\n")
+        say_hanging(f"{block}\n", by=9)
 
 
 @app.command("questions")
@@ -109,7 +109,8 @@ def show_questions(
         print(f"{name}: {len(own)} questions")
         for question in own[: max(n, 0)]:
             others = f"  (or {', '.join(question.accepted)})" if question.accepted else ""
-            say(f"    {question.text}\n        -> {question.answer}{others}")
+            say_hanging(f"    {question.text}", by=4)
+            say_hanging(f"        -> {question.answer}{others}", by=11)
 
 
 @comet_app.command("setup")

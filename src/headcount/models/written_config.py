@@ -48,6 +48,12 @@ def written_config(source: str | Path, options: Facts) -> Facts:
             f"The config of {source} says {name} = NaN, which is no number. Fix it, or fetch it again."
         )
     for part in _parts(raw):
+        for name in ("dtype", "torch_dtype"):
+            if not _is_dtype(part.get(name)):
+                raise HeadcountError(
+                    f"The config of {source} says {name} = {quoted(part[name])}, which is no type of weights. Write"
+                    " one such as float32, or fetch it again."
+                )
         for words, names in COUNTS.items():
             most = MOST_LAYERS if words == "layers" else MOST
             for name in names:
@@ -107,6 +113,13 @@ def _not_a_number(value: Any, name: str = "") -> str:
     if isinstance(value, list):
         return next(filter(None, (_not_a_number(inner, name) for inner in value)), "")
     return quoted(name) if isinstance(value, float) and math.isnan(value) else ""
+
+
+def _is_dtype(value: Any) -> bool:
+    """A type of torch by its name; what is not said, or said part by part, is left to transformers."""
+    if not isinstance(value, str):
+        return value is None or isinstance(value, dict)
+    return value == "auto" or isinstance(getattr(torch, value.removeprefix("torch."), None), torch.dtype)
 
 
 def _is_count(value: Any, most: int) -> bool:

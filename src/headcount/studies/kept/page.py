@@ -7,6 +7,7 @@ from ...core.provenance import Facts
 from ...core.words import CHANCE_ORDERS, SCORE_ORDERS, ScoreOrder, in_words
 from ...edit import Fill
 from ...rank.scores import EdgeScores, HeadScores
+from ...sweeps.needed import words_of_repeats
 from ...view.page.curves import control_data
 from ...view.page.data import CircuitData, ControlData, CurveData, MapData, PanelData, Report
 from ...view.page.maps import map_data, order_data
@@ -51,9 +52,10 @@ def _needed(entry: Facts, panel: PanelData, ranked: str) -> str:
     low, high = (total if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
     needed = f"{entry['needed']:,}"
     some, span = f"{needed} of {total:,} {units}", f"{low:,} to {high:,}{ranked}"
+    apart = words_of_repeats(entry["needed"], entry["needed_range"])
     if entry["mode"] == "mask":
-        return f"{entry['model']} loses {effect} with {some} masked, {span}."
-    return f"{entry['model']} needs {some} for {effect}, {span}."
+        return f"{entry['model']} loses {effect} with {some} masked, {span}. {apart}".rstrip()
+    return f"{entry['model']} needs {some} for {effect}, {span}. {apart}".rstrip()
 
 
 def _control(entry: Facts) -> str:
