@@ -27,6 +27,20 @@ def test_arguments_are_named_plainly(headcount, command, usage):
     assert not re.search(r"<\w+|{\w+}", out)
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("swep",), "No such command 'swep'. Did you mean 'sweep'?"),
+        (("cache", "nothing"), "No such command 'nothing'. "),
+        (("run", "heads-kept", "--points", "x"), "Invalid value for '--points': it must be a whole number. See"),
+        (("sweep", "s", "--threshold", "x"), "Invalid value for '--threshold': it must be a number. See"),
+    ],
+)
+def test_slips_on_the_command_line_are_told_in_our_words(headcount, command, words):
+    code, _, said = headcount(*command)
+    assert (code, words in said) == (2, True), said
+
+
 def test_a_refused_command_leaves_no_empty_folder(headcount, tmp_path):
     """But one that was there before stays."""
     for out in (tmp_path / "new" / "scores", tmp_path / "there"):
