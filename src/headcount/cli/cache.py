@@ -23,7 +23,7 @@ def _size(held: int) -> str:
 
 def _age(seconds: float) -> str:
     if seconds < 2 * HOUR:
-        return f"{seconds / 60:.0f} min"
+        return f"{seconds:.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
     return f"{seconds / HOUR:.0f} h" if seconds < 2 * DAY else f"{seconds / DAY:.0f} days"
 
 

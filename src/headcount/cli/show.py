@@ -4,7 +4,7 @@ from typing import Annotated, cast
 
 import typer
 
-from ..core.errors import HeadcountError
+from ..core.errors import HeadcountError, require_known
 from ..core.progress import waiting
 from ..core.words import SplitBy
 from ..rank import METHODS
@@ -129,6 +129,7 @@ def comet_setup(
 @app.command()
 def schema(name: Annotated[str, typer.Argument(help="A kind of study, sparsify, or report.")]) -> None:
     """Print a JSON Schema. There is one of every study's TOML, of the recipe of sparsify, and of report.json."""
+    require_known(name, (*STUDIES, "sparsify", "report"), "schema")
     if name == "report":
         from ..view.page.data import SCHEMA
 

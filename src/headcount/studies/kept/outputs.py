@@ -175,8 +175,11 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
     searches = [_search(cell) for row in cells for cell in row if cell.searched]
     found = [control_entries(curve, cell.controls, cell.panel.threshold) for curve, cell in controlled.items()]
     controls = [entry for own in found for entry in own]
-    warned = [f"{entry['title']}, {entry['model']}: {entry['warning']}" for entry in entries if entry["warning"]]
-    told = [*dict.fromkeys(warned), *cannot_do(curve for own in panels for curve in own)]
+    warned = {}  # of each panel and model once, in the first of its orders
+    for entry in (entry for entry in entries if entry["warning"]):
+        where = f"{entry['title']}, {entry['model']}"
+        warned.setdefault((where, entry["fill"]), f"{where}: {entry['warning']}")
+    told = [*dict.fromkeys(warned.values()), *cannot_do(curve for own in panels for curve in own)]
     more = {"searches": searches, "controls": controls, "tasks": task_entries(together)}
     return summary_of(KeptSummary, study, warnings=told, curves=entries, ratios=ratios, **more)
 

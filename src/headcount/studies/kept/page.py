@@ -31,12 +31,16 @@ def page(found: Found) -> Report:
     titles = {(curve.task, curve.fill): found.panels[curve.panel].title for curve in reversed(found.curves)}
     sentences += [f"{titles.get((one['task'], one['fill']), one['task'])}: {one['words']}." for one in compared]
     controls = [_control(entry) for entry in found.summary.get("controls", [])]
-    warned = [f"{found.panels[c.panel].title}, {e['model']}: {e['warning']}" for e, c in beside if e["warning"]]
+    warned = {  # of each panel and model once, in the first of its orders
+        (c.panel, e["model"]): f"{found.panels[c.panel].title}, {e['model']}: {e['warning']}"
+        for e, c in reversed(beside)
+        if e["warning"]
+    }
     return Report(
         kind=str(found.summary["kind"]),
         title=str(found.summary["title"]),
         sentences=sentences,
-        warnings=list(dict.fromkeys(warned)),
+        warnings=list(dict.fromkeys(reversed(warned.values()))),
         caveats=[*_caveats(entries), *controls],
         controls=list(_controls(found)),
         maps=list(_maps(found)),
