@@ -272,6 +272,11 @@ measured with workers that are there already, one thread each.
 """
 
 
+def threads_in_words() -> str:
+    count = torch.get_num_threads()
+    return "1 CPU thread" if count == 1 else f"{count} CPU threads"
+
+
 def table(rows: list[Row]) -> str:
     """One section of the report."""
     first, of_peers = rows[0], any(row.what.startswith(peers.NAMES) for row in rows)
@@ -280,7 +285,7 @@ def table(rows: list[Row]) -> str:
         "",
         f"{date.today().isoformat()}, headcount {hc.__version__}, torch {torch.__version__}, transformers"
         f" {transformers.__version__}, {f'{peers.versions()}, ' * of_peers}Python {platform.python_version()},"
-        f" {torch.get_num_threads()} CPU threads, float32.",
+        f" {threads_in_words()}, float32.",
         "",
         f"| what | × {first.baseline} | goal | peak, GB |",
         "|---|---|---|---|",

@@ -99,7 +99,7 @@ def test_run_prints_a_table_and_the_figure(headcount, folder, tmp_path):
     code, out, _ = headcount(*arguments)
     assert code == 0
     assert "ioi, tiny-llama, best: " in out
-    assert "over prompts, names and rankings (2 repeats, pooled)" in out
+    assert "over prompts and rankings (2 repeats, pooled)" in out
     assert all(column in out for column in ("needed", "interval", "range", "reached", "stays", "accuracy"))
     assert "tiny-llama needs" in out
     assert "As many random heads explain" in out
@@ -189,8 +189,21 @@ def test_a_task_without_an_effect_is_warned_of(headcount, folder, tmp_path):
     )
     assert code == 0
     assert "Warning: same, tiny-llama: logit_diff is" in out
+    assert out.index("is enough.") < out.index("Warning: ") < out.index("needed"), "beside the answer"
     assert "scored by attribution" in out
     assert "never" in out
+
+
+def test_warnings_are_printed_quietly_too_and_doubles_are_told(headcount, folder, tmp_path):
+    lines = tmp_path / "same.jsonl"
+    entries = [{"clean": [5, i], "corrupt": [5, i], "answer": 8, "wrong": 9} for i in range(10, 18)]
+    lines.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    words = ("run", "heads-kept", "--model", folder, "--model", folder, "--task", lines, "--quick", "--repeats", 1)
+    code, out, said = headcount(*words, "--out", tmp_path / "o", "--quiet")
+    assert (code, out) == (0, "")
+    assert "Warning: same, tiny-llama: logit_diff is" in said
+    code, _, said = headcount(*words, "--plan")
+    assert (code, f"--model {folder} was given twice, and counts once." in said) == (0, True), said
 
 
 def test_dollar_signs_in_titles_are_only_dollar_signs(headcount, folder, tmp_path):

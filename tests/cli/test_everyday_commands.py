@@ -17,6 +17,30 @@ from headcount.core import progress
 from headcount.view.tables import print_table
 
 
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [("score", "[OPTIONS] MODEL TASK\n"), ("view", "[OPTIONS] [FOLDER]\n"), ("compare", "[OPTIONS] FOLDERS...\n")],
+)
+def test_arguments_are_named_plainly(headcount, command, usage):
+    _, out, _ = headcount(command, "--help")
+    assert f"headcount {command} {usage}" in out
+    assert not re.search(r"<\w+|{\w+}", out)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("swep",), "No such command 'swep'. Did you mean 'sweep'?"),
+        (("cache", "nothing"), "No such command 'nothing'. "),
+        (("run", "heads-kept", "--points", "x"), "Invalid value for '--points': it must be a whole number. See"),
+        (("sweep", "s", "--threshold", "x"), "Invalid value for '--threshold': it must be a number. See"),
+    ],
+)
+def test_slips_on_the_command_line_are_told_in_our_words(headcount, command, words):
+    code, _, said = headcount(*command)
+    assert (code, words in said) == (2, True), said
+
+
 def test_a_refused_command_leaves_no_empty_folder(headcount, tmp_path):
     """But one that was there before stays."""
     for out in (tmp_path / "new" / "scores", tmp_path / "there"):
@@ -93,10 +117,11 @@ ASKED = (
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_a_quiet_study_says_nothing_and_json_is_its_summary(headcount, folder, tmp_path):
+def test_a_quiet_study_only_warns_and_json_is_its_summary(headcount, folder, tmp_path):
     asked = ("run", "heads-kept", "--model", folder, *ASKED, "--out", tmp_path / "out")
     code, out, said = headcount(*asked, "--quiet")
-    assert (code, out, said) == (0, "", "")
+    assert (code, out) == (0, "")
+    assert all(line.startswith("Warning: ") for line in said.splitlines()), said
     code, out, _ = headcount(*asked, "--json")
     assert code == 0
     summary = json.loads(out)
@@ -113,7 +138,8 @@ def test_saved_scores_are_swept_on_the_prompts_they_left_out(headcount, folder, 
     code, said, warned = headcount("sweep", scores, "--model", folder, "--points", 3, "--out", out)
     assert code == 0
     assert f"{unit} " in said
-    assert "Warning" not in warned
+    assert "Warning: ioi, tiny-llama: this was measured on 4 prompts" in warned
+    assert "not the prompts of the scores" not in warned
     assert {path.name for path in out.iterdir()} >= {"curve.csv", "curve", "figure.png", "figure.pdf", "figure.svg"}
     code, said, warned = headcount(
         "sweep", scores, "--model", folder, "--seed", 5, "--points", 3, "--out", out, "--json"
@@ -192,7 +218,7 @@ def test_help_fits_the_terminal_and_cuts_nothing(monkeypatch, columns):
     assert len(found) > 30
     for name, words in found.items():
         assert max(map(len, words.splitlines())) <= columns, name
-        assert "..." not in words.replace("[ARGS]...", "").replace("{folders}...", "").replace("folders...", ""), name
+        assert "..." not in words.replace("[ARGS]...", "").replace("FOLDERS...", ""), name
         assert "…" not in words.replace("tiny, …", ""), name
 
 

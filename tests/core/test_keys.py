@@ -220,13 +220,13 @@ def test_the_cache_is_listed_sized_and_cleaned(folder, run, headcount, own_cache
     assert str(own_cache) in sized
     assert "steps" in sized
 
-    assert headcount("cache", "clean", "--older-than", "1")[:2] == (0, "0 steps removed, 0.0 MB.\n")
+    assert headcount("cache", "clean", "--older-than", "1")[:2] == (0, "0 steps removed, 0 kB.\n")
     assert len(list(Store().entries())) == STEPS
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True, readline=lambda: "n\n"))
     monkeypatch.setattr("builtins.input", lambda *asked: "n")
     code, asked, _ = headcount("cache", "clean")
     assert f"{STEPS} finished steps" in asked
-    assert asked.endswith("0 steps removed, 0.0 MB.\n")
+    assert asked.endswith("0 steps removed, 0 kB.\n")
     code, cleaned, _ = headcount("cache", "clean", "--yes")
     assert code == 0
     assert cleaned.startswith(f"{STEPS} steps removed")

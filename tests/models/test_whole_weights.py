@@ -105,6 +105,13 @@ def test_architectures_are_a_list_of_names(damaged, named):
     refused(damaged.folder, "says architectures = .*, which must be a list of names")
 
 
+@pytest.mark.parametrize("dtype", ["nope", 7, "Tensor"])
+def test_a_type_of_weights_that_is_none_is_named(damaged, dtype):
+    """And not taken for a fault of the tokenizer, which transformers reads with the config."""
+    damaged.config(dtype=dtype)
+    refused(damaged.folder, "says dtype = .*, which is no type of weights")
+
+
 def test_a_classifier_is_no_language_model(damaged):
     damaged.config(architectures=["LlamaForSequenceClassification"])
     damaged.weights(lambda tensors: tensors.update({"score.weight": tensors.pop("lm_head.weight")[:2].contiguous()}))

@@ -50,7 +50,20 @@ def test_the_mix_of_an_order_is_said_once_where_it_is_one():
     assert _mixed([0.0, 0.0], "heads") == (
         "all heads by the size of their effect; chosen on the train prompts of each repeat"
     )
-    assert _mixed([0.25, 1.0], "heads").startswith("25 %, 100 % of the first heads by how much they help, the others")
+    assert _mixed([0.25, 1.0], "heads").startswith(
+        "25 % (1 of 2 repeats), 100 % (1 of 2 repeats) of the first heads by how much they help, the others"
+    )
+
+
+def test_a_pooled_number_outside_the_range_of_the_repeats_is_explained():
+    made = curve(needs=4)
+    early, late = (replace(made.units_needed(0.9), each=each) for each in ((6, 8), (2, 2)))
+    said = answer("IOI", made, early, None)
+    assert ". Each repeat alone takes more (6 to 8): in the mean of all, too much in one makes up for" in said
+    said = answer("IOI", made, late, None)
+    assert ". Each repeat alone takes fewer (2), but in the mean of all no smaller number is enough. The whole" in said
+    assert str(late).endswith("Each repeat alone takes fewer (2), but in the mean of all no smaller number is enough.")
+    assert "Each repeat" not in answer("IOI", made, replace(early, each=(2, 8)), None)
 
 
 def test_ten_are_named_and_the_others_counted():

@@ -99,7 +99,19 @@ def test_half_of_a_surrogate_pair_makes_no_page(place):
     (place / "report.json").unlink(missing_ok=True)
     path = place / "summary.json"
     facts = json.loads(path.read_text())
+    del facts["sha256"]
     facts["title"] = "\ud800"
     path.write_text(json.dumps(facts))
     with pytest.raises(hc.HeadcountError, match="not as a study left them .*UnicodeEncodeError"):
         write_report(place)
+
+
+def test_a_summary_that_was_edited_is_not_believed(place):
+    path = place / "summary.json"
+    path.write_text(path.read_text().replace('"title": "', '"title": "My '))
+    with pytest.raises(hc.HeadcountError, match="summary.json is not as it was written. .*remove 'sha256' there"):
+        hc.open(place)
+    facts = json.loads(path.read_text())
+    del facts["sha256"]
+    path.write_text(json.dumps(facts))
+    assert hc.open(place).summary["title"].startswith("My ")

@@ -67,3 +67,14 @@ def test_what_is_wrong_is_said():
         hc.measure(model, task, (9, 0))
     with pytest.raises(hc.HeadcountError, match="no mode 'remove'"):
         hc.measure(model, task, (0, 0), mode="remove")
+
+
+def test_what_a_study_warns_of_is_printed_with_the_numbers():
+    model, task = tiny("gpt2"), random_task()
+    few = hc.Task("few", "Few", task.metric, task.train, task.test[:2])
+    said = str(hc.measure(model, few, "a1.h1"))
+    assert "\nWarning: few, gpt2: " in said
+    assert "measured on 2 prompts, and intervals over so few are too narrow" in said
+    wrong = tuple(hc.Completion((5, 6, 7, place), (8, 9)) for place in range(10, 26))
+    asked = hc.Task("t", "T", "log_prob", wrong[:8], wrong[8:])
+    assert any("cannot do this task" in words for words in hc.measure(model, asked, "a1.h1").warnings)

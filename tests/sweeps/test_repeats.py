@@ -38,6 +38,14 @@ def test_a_lucky_crossing_of_one_repeat_is_not_the_answer():
     assert 15 <= hc.Repeats((lucky, jumping, rising(20), rising(20), rising(20))).units_needed(0.9).value <= 18
 
 
+def test_the_mean_may_be_faithful_before_any_repeat_is():
+    """One does too much from 4 to 7, the other too little: together they are right at 4, each alone at 8."""
+    over, under = (curve_of([[0, 0, 0, 0, *[at] * 4, 10]] * 4, range(9)) for at in (13, 7))
+    needed = hc.Repeats((over, under)).units_needed(0.9)
+    assert (needed.value, needed.each) == (4, (8, 8))
+    assert "Each repeat alone takes more (8): in the mean of all, too much in one makes up for" in str(needed)
+
+
 def test_between_its_own_points_a_curve_is_straight():
     fine, coarse = rising(20), rising(20, ks=(0, 10, 20, 100))
     pooled = hc.Repeats((fine, coarse)).pooled

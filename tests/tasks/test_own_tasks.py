@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, GPT2Config
 
 import headcount as hc
 from headcount.tasks.checking import check_entries, start_warning
-from headcount.tasks.entries import read_entries
+from headcount.tasks.entries import glued, read_entries
 from tokenizers_for_tests import word_tokenizer
 
 STORY = "When {} and {} went to the park, {} gave the ball to"
@@ -103,6 +103,30 @@ def test_answers_without_a_space_are_found_and_mended(model, headcount, tmp_path
     assert "the same as line 1, and counts once" in " ".join(out.split())
     assert "without a space" not in out
     assert "1 line repeats an earlier one, and does not count." in out
+
+
+def test_a_study_of_answers_without_a_space_names_what_fixes_them(headcount, own_cache, tmp_path):
+    names = ("Mary", "John"), ("Tom", "Anna"), ("Paul", "Kate"), ("Mark", "Laura")
+    lines = [
+        {"clean": f"{a} and {b}: {b} met", "corrupt": f"{a} and {b}: {a} met", "answer": a, "wrong": b}
+        for a, b in names
+    ]
+    file = written(tmp_path / "bare.jsonl", lines)
+    arguments = ("run", "heads-kept", "--model", "tiny", "--task", file, "--quick", "--out", tmp_path / "out")
+    code, out, said = headcount(*arguments)
+    assert "--fix-space" in out + said, (out, said)
+    assert code in (0, 2), "where a name is two tokens, it is refused"
+
+
+def test_answers_glued_to_their_prompts_are_told_from_others(tmp_path):
+    def said(clean, answer):
+        return glued(str(written(tmp_path / "a.jsonl", [{"clean": clean, "corrupt": clean, "answer": answer}])))
+
+    assert "(1 of 1 lines)" in said("gave it to", "Mary")
+    assert "tasks check" in said("gave it to", ["Mary", "John"])
+    others = ("gave it to", " Mary"), ("from 1732 to 17", "45"), ("他给了", "玛丽"), ([5, 6], 7), ("self.", "x")
+    for clean, answer in others:
+        assert said(clean, answer) == ""
 
 
 def test_a_line_that_cannot_be_used_is_told_and_the_others_are_read(model, headcount, tmp_path):

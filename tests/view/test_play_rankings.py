@@ -48,7 +48,7 @@ def test_rankings_come_from_saved_scores_roles_detectors_and_methods(tmp_path):
         here = post(board, "ranking", name="attribution", task="ioi")
         assert here[-2]["done"] == here[-2]["of"]
         assert len(here[-1]["ranking"]["orders"][0]["heads"]) == model.head_count
-        assert "Choose scores of this model" in post(board, "ranking", name="others")[-1]["error"]
+        assert "or scores of this one" in post(board, "ranking", name="others")[-1]["error"]
         for name in ("../../etc", "eap", "nowhere"):
             assert "no ranking" in post(board, "ranking", name=name)[-1]["error"]
 

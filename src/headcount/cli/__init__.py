@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import sys
 from contextlib import suppress
 from shutil import get_terminal_size
@@ -78,6 +79,11 @@ def command_line() -> "Command":
     return command
 
 
+NOT_A_NUMBER = re.compile(r"Input should be a valid (integer|number)\b[^.]*")
+NUMBERS = {"integer": "whole number", "number": "number"}
+"""What Typer reports of a value that is no number, and how we put it."""
+
+
 def _refuse(words: str) -> None:
     remove_empty_folders()
     told = f"headcount: {HeadcountError(words)}"
@@ -121,6 +127,7 @@ def _usage(error: Any) -> str:
     if given := getattr(error, "option_name", None) if hasattr(error, "possibilities") else None:
         known = [name for option in error.ctx.command.params for name in option.opts if name.startswith("--")]
         words = f"There is no option {given}.{nearest(given, known)}"
+    words = NOT_A_NUMBER.sub(lambda found: f"it must be a {NUMBERS[found[1]]}", words)
     return f"{words.rstrip('.?')}{words[-1] if words[-1] in '.?' else '.'} See '{error.ctx.command_path} --help'."
 
 

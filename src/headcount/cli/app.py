@@ -1,12 +1,12 @@
 """The Typer application that the commands hang on, and what several of them share."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
-from typer.core import TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from .. import __version__
 from ..core.progress import waiting
@@ -41,7 +41,21 @@ class ByUse(TyperGroup):
             if isinstance(parameter, TyperOption) and not parameter.is_flag:
                 kind = parameter.display_type(ctx).strip("<>")
                 parameter.metavar = parameter.metavar or METAVARS.get(kind)
+            elif isinstance(parameter, TyperArgument):
+                _name_plainly(parameter)
         return found
+
+
+def _name_plainly(argument: TyperArgument) -> None:
+    """MODEL, [MODEL] and FOLDERS..., where Typer would write {model}, model <str> and folders <list[Path]>."""
+    argument.metavar = name = (argument.name or "").upper()
+    usage = (name if argument.required else f"[{name}]") + "..." * (argument.nargs != 1)
+    instead: dict[str, Callable[..., str | None]] = {
+        "display_type_rich": lambda ctx: None,
+        "_usage_display_name": lambda: usage,
+    }
+    for method, words in instead.items():
+        setattr(argument, method, words)
 
 
 # Plain help: in boxes, names of options would be cut and their texts be a few words wide in 80 columns.

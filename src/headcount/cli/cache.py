@@ -14,13 +14,23 @@ from ..core.reading import reading_result
 from ..view.tables import print_table
 from .app import JsonOption, cache_app, print_json, print_rows
 
-DAY = 86_400
+HOUR, DAY = 3_600, 86_400
+
+
+def _size(held: int) -> str:
+    return f"{held / 1e6:,.1f} MB" if held >= 1e6 else f"{held / 1e3:.0f} kB"
+
+
+def _age(seconds: float) -> str:
+    if seconds < 2 * HOUR:
+        return f"{seconds:.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
+    return f"{seconds / HOUR:.0f} h" if seconds < 2 * DAY else f"{seconds / DAY:.0f} days"
 
 
 @cache_app.command("list")
 def list_steps(as_json: JsonOption = False) -> None:
     """List finished steps, the oldest first."""
-    rows = [(e.key[:12], e.label, f"{e.bytes / 1e6:.2f} MB", f"{e.age / DAY:.1f} days") for e in Store().entries()]
+    rows = [(e.key[:12], e.label, _size(e.bytes), _age(e.age)) for e in Store().entries()]
     if not rows and not as_json:
         return print(f"There are no finished steps in {plain(str(Store().folder))}.")
     print_rows(("key", "step", "size", "age"), rows, as_json)
@@ -35,7 +45,7 @@ def size(as_json: JsonOption = False) -> None:
     if as_json:
         return print_json({"folder": str(place), "bytes": sizes})
     print(f"{place}:")
-    print_table(("part", "size"), [(name, f"{held / 1e6:.1f} MB") for name, held in sizes.items()])
+    print_table(("part", "size"), [(name, _size(held)) for name, held in sizes.items()])
 
 
 @cache_app.command()
@@ -51,11 +61,11 @@ def clean(
         if yes or not found or not sys.stdin.isatty():
             return True
         what = "1 finished step" if len(found) == 1 else f"{len(found)} finished steps"
-        print(f"{what}, {sum(entry.bytes for entry in found) / 1e6:.1f} MB, in {plain(str(store.folder))}.")
+        print(f"{what}, {_size(sum(entry.bytes for entry in found))}, in {plain(str(store.folder))}.")
         return typer.confirm("Remove them? Studies would compute them again.")
 
     count, freed = store.clean(older_than * DAY, agree)
-    print(f"{count} steps removed, {freed / 1e6:.1f} MB.")
+    print(f"{'1 step' if count == 1 else f'{count} steps'} removed, {_size(freed)}.")
 
 
 @cache_app.command()

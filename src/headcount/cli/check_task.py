@@ -76,16 +76,16 @@ def _facts(found: "FileCheck", warnings: list[str]) -> Facts:
 
 def _print_lines(found: "FileCheck", most: int) -> None:
     """One row per line that can be used, and then what is to be said of lines, one by one."""
-    rows = [_row(line) for line in found.used[:most]]
-    print_table(("line", "prompt tokens", "answer", "probability", "correct", "the model says"), rows)
+    if rows := [_row(line) for line in found.used[:most]]:
+        print_table(("line", "prompt tokens", "answer", "probability", "correct", "the model says"), rows)
     if len(found.used) > most:
         print(f"{len(found.used) - most} more lines can be used (--lines).")
     told = [(line.number, line.error or "; ".join(line.warnings), bool(line.error)) for line in found.lines]
     for number, words, refused in [each for each in told if each[1]][:most]:
         _say(f"Line {number}{' is NOT USED' if refused else ''}: {plain(words)}")
     used = len(found.used)
-    print(f"{used} of {len(found.lines)} lines can be used.", end=" ")
-    print(f"Accuracy {found.accuracy:.2f}; guessing gives {found.chance:.2f}.")
+    right = f" Accuracy {found.accuracy:.2f}; guessing gives {found.chance:.2f}." if used else ""
+    print(f"{used} of {len(found.lines)} lines can be used.{right}")
     if used:
         said = "An answer is correct where it is more probable than all wrong ones or other choices"
         _say(f"{said}; where there are none, than every other token.")

@@ -33,7 +33,8 @@ def view(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for any free one.")] = 0,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help=OPEN_HELP)] = True,
 ) -> None:
-    """Browse all results in a folder, in the browser. With thumbnails, a search, and two results side by side."""
+    """Browse all results in a folder, in the browser. With thumbnails, a search, and two results side by side. Results
+    that have no report.html are given one."""
     from ..studies.index import index_of, write_index
 
     if write:

@@ -1,6 +1,7 @@
 """`headcount run KIND`: a command for every kind of study, with the options of that kind and no others."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ..core.errors import HeadcountError
-from ..core.progress import hush
+from ..core.progress import hush, say, warn
 from ..core.reading import local_path
 from ..studies import STUDIES, StudyKind
 from ..studies.executors import WHERE, executor
@@ -45,6 +46,14 @@ def add_study_commands() -> None:
     for name, kind in STUDIES.sound().items():
         with suppress(HeadcountError):  # its TOML may be missing or wrong
             run_app.command(name)(_command(kind))
+
+
+def _note_doubles(given: dict[str, object]) -> None:
+    """What is given twice counts once; the user may have meant something else."""
+    for name, values in given.items():
+        for value, count in Counter(values).items() if isinstance(values, list) else ():
+            if count > 1:
+                say(f"--{name} {value} was given {'twice' if count == 2 else f'{count} times'}, and counts once.")
 
 
 @contextmanager
@@ -111,6 +120,7 @@ def _command(kind: StudyKind) -> Command:
 
         trust(code)
         hush(quiet)
+        _note_doubles({name: values.get(key) for key, name in AGAIN.items()})
         asked: dict[str, Any] = {"models": values.pop("models") or None, "tasks": values.pop("task") or None}
         asked |= {"quick": quick, "overrides": given(kind.settings, values), "width": width}
         name, allowed = study or kind.name, None if memory is None else parse_bytes(memory)
@@ -140,7 +150,10 @@ def _command(kind: StudyKind) -> Command:
             raise typer.Exit(130) from None
         if as_json:
             print_json({**result.summary, "folder": str(result.folder), "computed": result.computed})
-        elif not quiet:
+        elif quiet:
+            for warning in result.summary["warnings"]:
+                warn(warning)
+        else:
             result.study.kind.part("table").show(result)
         if open_page:
             open_in_browser(result.report.resolve().as_uri())

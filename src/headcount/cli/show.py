@@ -4,7 +4,7 @@ from typing import Annotated, cast
 
 import typer
 
-from ..core.errors import HeadcountError
+from ..core.errors import HeadcountError, require_known
 from ..core.progress import waiting
 from ..core.words import SplitBy
 from ..rank import METHODS
@@ -13,7 +13,7 @@ from ..studies import STUDIES
 from ..studies.study import study_schema
 from ..tasks import known_tasks
 from ..tasks import task as make_task
-from ..view.tables import say
+from ..view.tables import say, say_hanging
 from .app import (
     AllowCode,
     BaseOption,
@@ -88,7 +88,7 @@ def show_task(
     loaded = load_model(model, device, dtype, revision, base_model)
     made = make_task(task, loaded, n=max(2 * n, 2), seed=seed, split=cast(SplitBy, split))
     for block in describe_examples(loaded, made.test[:n]):
-        say(f"{block}\n")
+        say_hanging(f"{block}\n", by=9)
 
 
 @app.command("questions")
@@ -109,7 +109,8 @@ def show_questions(
         print(f"{name}: {len(own)} questions")
         for question in own[: max(n, 0)]:
             others = f"  (or {', '.join(question.accepted)})" if question.accepted else ""
-            say(f"    {question.text}\n        -> {question.answer}{others}")
+            say_hanging(f"    {question.text}", by=4)
+            say_hanging(f"        -> {question.answer}{others}", by=11)
 
 
 @comet_app.command("setup")
@@ -128,6 +129,7 @@ def comet_setup(
 @app.command()
 def schema(name: Annotated[str, typer.Argument(help="A kind of study, sparsify, or report.")]) -> None:
     """Print a JSON Schema. There is one of every study's TOML, of the recipe of sparsify, and of report.json."""
+    require_known(name, (*STUDIES, "sparsify", "report"), "schema")
     if name == "report":
         from ..view.page.data import SCHEMA
 

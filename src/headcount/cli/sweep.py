@@ -7,7 +7,7 @@ import typer
 
 from ..core.errors import require_known
 from ..core.files import writable_folder, write_file
-from ..core.progress import hush
+from ..core.progress import hush, warn
 from ..core.provenance import Facts, part_of
 from ..core.saving import csv_text
 from ..core.words import MODES, SplitBy
@@ -108,6 +108,7 @@ def sweep(
     from ..studies.kept.words import answer
     from ..studies.plot import plot
     from ..sweeps import sweep as measure
+    from ..sweeps.guessing import doubts
     from ..view.style import save_figure
 
     ranked = _scores(scores)
@@ -127,9 +128,14 @@ def sweep(
     needed = curve.units_needed(threshold)
     if as_json:
         ends = {"needed": needed.value, "low": needed.low, "high": needed.high, "threshold": threshold}
-        print_json({**ends, "which": list(curve.ranking[: needed.value or 0]), "folder": str(out)})
-    elif not quiet:
+        which = list(curve.ranking[: needed.value or 0])
+        print_json({**ends, "which": which, "warnings": doubts(curve), "folder": str(out)})
+        return
+    if not quiet:
         say(answer(curve.title, curve, needed, None))
+    for words in doubts(curve):
+        warn(words)
+    if not quiet:
         say(f"Figure: {out / 'figure.png'}. Numbers: {out / 'curve.csv'}")
 
 

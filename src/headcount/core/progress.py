@@ -62,7 +62,7 @@ class Bar:
         """A line that stays, above the bar or, where lines stand for it, among them."""
         console = self._lines if self._progress.disable else self._progress.console
         if console is not None:
-            console.print(Text(plain(words)), style="dim", soft_wrap=True)
+            console.print(Text(plain(words)), style="dim", soft_wrap=not console.is_terminal)
 
 
 def hush(quiet: bool = True) -> None:
@@ -83,7 +83,8 @@ def warn(words: str) -> None:
 
 def _print(words: str) -> None:
     with suppress(OSError):
-        Console(stderr=True).print(Text(plain(words)), style="dim", soft_wrap=True)
+        console = Console(stderr=True)
+        console.print(Text(plain(words)), style="dim", soft_wrap=not console.is_terminal)
 
 
 @contextmanager

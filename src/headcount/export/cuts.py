@@ -149,12 +149,7 @@ def _chosen(model: Model, choice: CutChoice, scores: HeadScores | None) -> tuple
         return heads_of(model, choice.heads), "named by hand"
     if scores is None:
         raise HeadcountError(f"--{ways[0]} goes by scores of heads, and there are none. Give their folder, or --heads.")
-    shape = (model.n_layers, model.n_heads)
-    if scores.values.shape != shape:
-        raise HeadcountError(
-            f"The scores are of {scores.values.shape[0]} x {scores.values.shape[1]} heads, and {model.name} has"
-            f" {shape[0]} x {shape[1]}. Give the model that was scored: --model."
-        )
+    scores.require_shape(model.name, model.n_layers, model.n_heads)
     told = f"{scores.method} on {scores.task}"
     if choice.groups is not None:
         return _groups(

@@ -77,12 +77,7 @@ def _kv_heads(scores: HeadScores, model: str | None) -> int:
     except HeadcountError as error:
         raise HeadcountError(f"How many KV heads has the model? Give --kv-heads, or --model: {error}") from error
     text: Any = config.get_text_config()
-    shape = int(text.num_hidden_layers), int(text.num_attention_heads)
-    if shape != scores.values.shape:
-        raise HeadcountError(
-            f"The scores are of {scores.values.shape[0]} x {scores.values.shape[1]} heads, and {quoted(name)} has"
-            f" {shape[0]} x {shape[1]}. Give the model that was scored: --model."
-        )
+    scores.require_shape(name, int(text.num_hidden_layers), int(text.num_attention_heads))
     if Path(name).name != scores.model:
         warn(f"the scores are of {quoted(scores.model)}; only the config of {quoted(name)} is read, not its weights.")
     return kv_heads(config)

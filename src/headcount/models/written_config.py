@@ -20,11 +20,11 @@ COUNTS = {
     "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
     "heads": ("num_attention_heads", "n_head", "num_heads", "n_heads"),
     "key-value heads": ("num_key_value_heads", "num_kv_heads"),
-    "numbers a head": ("head_dim",),
-    "numbers a token": ("hidden_size", "n_embd", "d_model"),
+    "numbers per head": ("head_dim",),
+    "numbers per token": ("hidden_size", "n_embd", "d_model"),
     "tokens": ("vocab_size",),
     "positions": ("max_position_embeddings", "n_positions", "n_ctx"),
-    "numbers an MLP": ("intermediate_size", "n_inner", "ffn_dim"),
+    "numbers per MLP": ("intermediate_size", "n_inner", "ffn_dim"),
 }
 WEIGHT_FILES = (".safetensors", ".bin", ".pt")
 BYTES_A_NUMBER, PACKED_BYTES_A_NUMBER = 1.0, 0.25
@@ -48,6 +48,12 @@ def written_config(source: str | Path, options: Facts) -> Facts:
             f"The config of {source} says {name} = NaN, which is no number. Fix it, or fetch it again."
         )
     for part in _parts(raw):
+        for name in ("dtype", "torch_dtype"):
+            if not _is_dtype(part.get(name)):
+                raise HeadcountError(
+                    f"The config of {source} says {name} = {quoted(part[name])}, which is no type of weights. Write"
+                    " one such as float32, or fetch it again."
+                )
         for words, names in COUNTS.items():
             most = MOST_LAYERS if words == "layers" else MOST
             for name in names:
@@ -87,10 +93,10 @@ def _about(raw: Facts) -> float:
     """How many weights a dense model of this config has, rather too many; infinite where it says too little."""
     found = {words: next((raw[name] for name in names if raw.get(name)), None) for words, names in COUNTS.items()}
     counts = {words: count if type(count) is int else 0 for words, count in found.items()}
-    layers, width, tokens = (counts[words] for words in ("layers", "numbers a token", "tokens"))
+    layers, width, tokens = (counts[words] for words in ("layers", "numbers per token", "tokens"))
     if not (layers and width and tokens):
         return float("inf")
-    inner = max(counts["numbers an MLP"], 4 * width, counts["heads"] * counts["numbers a head"])
+    inner = max(counts["numbers per MLP"], 4 * width, counts["heads"] * counts["numbers per head"])
     return float((2 * tokens + counts["positions"]) * width + 7 * layers * width * inner)
 
 
@@ -107,6 +113,13 @@ def _not_a_number(value: Any, name: str = "") -> str:
     if isinstance(value, list):
         return next(filter(None, (_not_a_number(inner, name) for inner in value)), "")
     return quoted(name) if isinstance(value, float) and math.isnan(value) else ""
+
+
+def _is_dtype(value: Any) -> bool:
+    """A type of torch by its name; what is not said, or said part by part, is left to transformers."""
+    if not isinstance(value, str):
+        return value is None or isinstance(value, dict)
+    return value == "auto" or isinstance(getattr(torch, value.removeprefix("torch."), None), torch.dtype)
 
 
 def _is_count(value: Any, most: int) -> bool:

@@ -80,13 +80,13 @@ class HeadScores(Saved, Tabled, Shown):
     def size(self) -> int:
         return int(self.values.size)
 
-    def require_shape(self, model: Model) -> None:
-        """Refuse scores of a model that has other heads."""
-        layers, heads = self.values.shape
-        if (layers, heads) != (model.n_layers, model.n_heads):
+    def require_shape(self, model: str, layers: int, heads: int) -> None:
+        """Refuse a model that has other heads than these scores."""
+        if self.values.shape != (layers, heads):
+            own = " x ".join(map(str, self.values.shape))
             raise HeadcountError(
-                f"The scores of {self.model} on {self.task} are of {layers} layers of {heads} heads, and {model.name}"
-                f" has {model.n_layers} of {model.n_heads}. Choose scores of this model."
+                f"The scores are of {own} heads, and {quoted(model)} has {layers} x {heads}. They were made with"
+                f" {quoted(self.model)} on {quoted(self.task)}: give that model, or scores of this one."
             )
 
     def order(self, by: ScoreOrder = "absolute", mix: float | None = None) -> list[Head]:

@@ -21,7 +21,7 @@ class Evaluation:
 
     length: int
     sequences: int
-    loss: float  # nats a token, gates hard
+    loss: float  # nats per token, gates hard
     dense_loss: float  # of the dense model on the same text
     open_gates_loss: float  # of the trained weights with every gate open
     open_share: float  # open edges of all causal edges
@@ -53,7 +53,7 @@ class Evaluation:
     def rows(self) -> list[tuple[str, str]]:
         """For tables and cards."""
         found = [
-            ("loss", f"{self.loss:.4f} nats a token"),
+            ("loss", f"{self.loss:.4f} nats per token"),
             ("the dense model's", f"{self.dense_loss:.4f} ({self.relative_loss:+.2%})"),
         ]
         if self.keys_a_query is not None:

@@ -47,7 +47,7 @@ def _plot(rows: Rows) -> bytes:
 
     line(loss, "dense_loss", DENSE_COLOUR, "dense")
     line(loss, "loss", SPARSE_COLOUR, "gates drawn" if gated else "trained, no gates")
-    loss.set(title="Loss", ylabel="nats a token")
+    loss.set(title="Loss", ylabel="nats per token")
     for axes in keys:
         line(axes, "keys_a_query", SPARSE_COLOUR)
         axes.set(title=f"Keys per query ({rows[-1]['open_share']:.2%} of the edges at the end)", yscale="log")

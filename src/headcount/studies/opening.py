@@ -13,7 +13,7 @@ from ..rank.circuit import Circuit
 from ..rank.roles import HeadRoles
 from ..rank.scores import EdgeScores, HeadScores
 from ..sweeps import Curve, Repeats
-from .outputs import CURVES, PROVENANCE, STUDY, SUMMARY
+from .outputs import CURVES, PROVENANCE, STUDY, SUMMARY, read_summary
 from .study import Study, read_study
 
 AnyScores = HeadScores | EdgeScores | HeadRoles
@@ -71,7 +71,7 @@ def open(folder: str | Path) -> Run:
     """
     place = Path(folder)
     try:
-        summary = json.loads((place / SUMMARY).read_text(encoding="utf-8"))
+        summary = read_summary(place)
         provenance = json.loads((place / PROVENANCE).read_text(encoding="utf-8"))
         listed = provenance["curve_folders"]
     except (OSError, ValueError, LookupError, RecursionError, TypeError) as error:

@@ -11,10 +11,12 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter
 
+from ..core.checksums import BLANK, is_as_stamped, stamped
+from ..core.errors import HeadcountError
 from ..core.files import fill_folder, write_file
 from ..core.keys import digest
 from ..core.provenance import Facts, versions
-from ..core.saving import Row, csv_text
+from ..core.saving import STAMP, Row, csv_text
 from ..sweeps import Curve
 from ..sweeps.guessing import guessing
 from .kind import Cell, Summary
@@ -69,12 +71,26 @@ def write_common(
     again = [curve for cell in cells for curve in getattr(cell, "again", ())]
     names = _save_curves(folder / CURVES, [*curves, *again])
     folders = {"first": names[: len(curves)], "again": names[len(curves) :]}
-    write_file(folder / SUMMARY, json.dumps(summary, indent=1) + "\n")
+    told = json.dumps({**summary, STAMP: BLANK.decode()}, indent=1) + "\n"
+    write_file(folder / SUMMARY, stamped(told.encode()))
     origins = [cell.scores.provenance for cell in cells if hasattr(cell.scores, "provenance")]
     facts = {"versions": versions(), "scores": origins, "curves": [curve.provenance for curve in curves]}
     facts |= {"curve_folders": folders, "steps": list(steps)}
     write_file(folder / PROVENANCE, json.dumps(facts, indent=1) + "\n")
     return tables
+
+
+def read_summary(folder: Path) -> Facts:
+    """What summary.json says; an error where it is not as it was written."""
+    data = (folder / SUMMARY).read_bytes()
+    summary: Facts = json.loads(data)
+    # Without a hash: of an older headcount, or changed on purpose.
+    if STAMP in summary and not is_as_stamped(data, str(summary.pop(STAMP))):
+        raise HeadcountError(
+            f"{folder / SUMMARY} is not as it was written. Run the study again, which takes finished steps from the"
+            f" cache. If you changed it, remove {STAMP!r} there."
+        )
+    return summary
 
 
 def _save_curves(folder: Path, curves: Sequence[Curve]) -> list[str]:

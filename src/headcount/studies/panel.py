@@ -61,7 +61,7 @@ class Panel(Settings):
     title: str = ""
     """Of the panel; the task's own by default."""
     metric: str = ""
-    """What is measured; the task's own by default."""
+    """What is measured: logit_diff, prob_diff, log_prob, log_prob_per_token or accuracy; the task's own by default."""
     n: Annotated[int, Field(ge=2, le=10**9)] = 200
     """Examples, in all splits together."""
     seed: Seed = 0

@@ -5,7 +5,6 @@ report.json; of older results, which have none, it makes what their tables and s
 """
 
 import csv
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -30,6 +29,7 @@ from ..view.page.origin import origin_of
 from ..view.page.training import training_report
 from . import STUDIES
 from .kind import Cell
+from .outputs import read_summary
 from .panel import Panel
 from .study import Study
 
@@ -174,7 +174,7 @@ def _prompts(texts: PromptTexts, panel: int, with_tokens: bool, cell: Cell) -> P
 def _from_files(folder: Path) -> Found:
     """An older result: bands are in curves.csv; what single prompts did was not kept."""
     try:
-        summary: Facts = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        summary = read_summary(folder)
         with (folder / "curves.csv").open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
         kind = STUDIES.named(str(summary["kind"]))

@@ -21,6 +21,7 @@ from ..meters.speed import SOON, require_end
 from ..models import Model, load
 from ..models.changes import leaves_no_trace
 from ..sweeps import Curve
+from ..tasks.entries import glued, is_own
 from ..view.page.notebook import HEIGHT, framed
 from .bench import Bench, Loader
 from .executors import engaged
@@ -78,8 +79,8 @@ class Planned:
     plan: Plan
     of_cells: Plan
     """The same without what is done for all cells together."""
-    coarse: list[str]
-    """Of models in half precision, how far they are rounded."""
+    warnings: list[str]
+    """Of models in half precision, how far they are rounded; of files, that answers lack a space."""
 
     @property
     def last(self) -> Sequence[Step[Result]]:
@@ -167,7 +168,7 @@ def _run(
         if holds_another(folder, read):
             say(f"{folder} holds the results of another study. These take their place; --out keeps both.")
         for note in dict.fromkeys(
-            [*planned.coarse, *(work.note for row in planned.works for work in row if work.note)]
+            [*planned.warnings, *(work.note for row in planned.works for work in row if work.note)]
         ):
             say(note)
     with progress_bar(sum(step.cost for step in planned.plan.steps), quiet, lines=True) as bar:
@@ -202,7 +203,7 @@ def _write(
     flat = tuple(cell for row in cells for cell in row)
     with results(folder) as unfinished:
         summary: Summary = study.kind.part("outputs").write(unfinished, study, cells)
-        summary["warnings"] = [*summary.get("warnings", []), *planned.coarse]
+        summary["warnings"] = [*summary.get("warnings", []), *planned.warnings]
         tables = write_common(unfinished, study, flat, summary, steps)
         write_study_report(unfinished, study, cells, tables, {**summary})
     return flat, summary
@@ -228,6 +229,8 @@ def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned
     kind, steps_of = study.kind, study.kind.part("steps")
     made: dict[tuple[int, str], Work[Cell]] = {}
     coarse: dict[str, str] = {}
+    files = (task for task in dict.fromkeys(panel.task for panel in study.panels) if is_own(task))
+    unspaced = [glued(task) for task in files if Path(task).is_file()]
     for name in study.models:  # each model is loaded once, whatever the order of the panels
         for index, panel in enumerate(study.panels):
             if name in panel.models:
@@ -243,4 +246,4 @@ def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned
         together = steps_of.together([work for row in works for work in row])
     steps = [step for work in made.values() for step in work.steps]
     plan = Plan.of([*steps, *(together.steps if together else [])])
-    return Planned(works, together, plan, Plan.of(steps), list(coarse.values()))
+    return Planned(works, together, plan, Plan.of(steps), [*coarse.values(), *filter(None, unspaced)])

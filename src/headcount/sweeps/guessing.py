@@ -20,6 +20,12 @@ def guessing(curve: Curve) -> str | None:
     return words_of_guessing(curve.model, curve.task, whole, curve.pairs, chance)
 
 
+def doubts(curve: Curve) -> tuple[str, ...]:
+    """Why the numbers of a curve mean little, as a study warns of it: no effect, few prompts, a model that guesses."""
+    own = [f"{curve.task}, {curve.model}: {words}" for words in (curve.warning(), curve.too_few()) if words]
+    return tuple(filter(None, (*own, guessing(curve))))
+
+
 def words_of_guessing(model: str, task: str, right: float, n: int, chance: float) -> str | None:
     """Of a share of n prompts that are right. A few prompts that are nearly all right prove little, and raise no alarm
     either."""

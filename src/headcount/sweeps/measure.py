@@ -18,6 +18,7 @@ from ..models import Model, require_model
 from ..rank.scores import HeadScores
 from ..tasks.examples import Task, require_task
 from .curve import EXPLAINED, Curve, Interval
+from .guessing import doubts
 from .needed import count_of
 from .sweep import sweep
 
@@ -52,6 +53,11 @@ class Measured(Tabled):
         require_known(metric, self.curve.values, "metric")
         return np.asarray(self.curve.values[metric][0, self.curve.ks.index(len(self.heads))])
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why these numbers may mean little, as a study would say it."""
+        return doubts(self.curve)
+
     def rows(self) -> list[Row]:
         """One row per metric."""
         facts = {"model": self.curve.model, "task": self.curve.task, "mode": self.curve.mode, "fill": self.curve.fill}
@@ -68,7 +74,8 @@ class Measured(Tabled):
         shown = dict.fromkeys([metric, "accuracy"])
         told = [f"{name} {words_of(self.of(name))}, whole {self.whole(name).value:.2f}" for name in shown]
         explained = f"explained effect {words_of(self.effect)}"
-        return f"{curve.model} on {curve.task}, {how} ({named}fill {curve.fill}): {'; '.join([*told, explained])}"
+        said = f"{curve.model} on {curve.task}, {how} ({named}fill {curve.fill}): {'; '.join([*told, explained])}"
+        return "\n".join([said, *(f"Warning: {words}" for words in self.warnings)])
 
     def _at(self, k: int, metric: str, level: float) -> Interval[float]:
         place = self.curve.ks.index(k)

@@ -11,6 +11,7 @@ faithful to the whole model. Faithful is the one that counts. Curves need not be
 it holds is one number, and the k from which it holds at every larger k that was measured is another, `stays`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,7 +60,21 @@ class UnitsNeeded:
         words = f"{count_of(self.value, self.units)}, {self.level:.0%} interval {low:,} to {high:,}".replace("%", " %")
         if len(self.each) < 2:
             return words
+        if apart := words_of_repeats(self.value, self.span):
+            return f"{words}. {apart}"
         return f"{words}, {self.span[0]:,} to {self.span[1]:,} in {len(self.each)} repeats"
+
+
+def words_of_repeats(value: int | None, span: Sequence[int]) -> str:
+    """Where the mean of all repeats crosses sooner or later than every one of them: that it does, and why."""
+    low, high = span
+    if value is None or low <= value <= high:
+        return ""
+    numbers = f"{low:,} to {high:,}" if low != high else f"{low:,}"
+    if value < low:
+        why = "in the mean of all, too much in one makes up for too little in another"
+        return f"Each repeat alone takes more ({numbers}): {why}."
+    return f"Each repeat alone takes fewer ({numbers}), but in the mean of all no smaller number is enough."
 
 
 @dataclass(frozen=True)

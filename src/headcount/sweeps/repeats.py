@@ -1,9 +1,9 @@
-"""The same question again, with other prompts, other names and the ranking that they give: one answer from all of them.
+"""The same question again, with other prompts, or another split of a file, and the ranking that they give: one answer.
 
 An interval over the test prompts of one curve takes its ranking for granted, and its first crossing of a threshold may
 be luck: a flat stretch that just touches it, or a jump past it. So the repeats are pooled into one curve, the mean over
 the prompts of all of them, each prompt under the ranking of its own repeat. Luck at one k evens out there, and units
-needed are those with which the behaviour is there on average over prompts, names and rankings.
+needed are those with which the behaviour is there on average over prompts and rankings.
 
 Its intervals resample whole repeats, as the prompts of one share a ranking (`resampling.py`: Student's t with R - 1
 degrees of freedom). Few repeats may agree by luck; no interval is narrower than that over prompts alone, which are part
@@ -66,8 +66,8 @@ class Repeats:
         return replace(self.pooled, groups=tuple(f"{number} {name}" for number, name in named))
 
     def units_needed(self, threshold: float = 0.9, level: float = 0.9, aim: Aim = "faithful") -> UnitsNeeded:
-        """Those of the pooled curve, with an interval that holds the noise of prompts, names and rankings; of a single
-        curve its own, over test prompts alone. `each` has the units needed of every repeat."""
+        """Those of the pooled curve, with an interval that holds the noise of prompts and rankings; of a single curve
+        its own, over test prompts alone. `each` has the units needed of every repeat."""
         return self.needed_at((threshold,), level, aim)[0]
 
     def needed_at(

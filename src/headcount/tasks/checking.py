@@ -30,7 +30,7 @@ from .source import Tokens
 MUCH_BETTER = 10.0
 """An answer with a space is the one that was meant where it is so many times as probable."""
 BETTER_WITH_START = 0.5
-"""So many nats a token more, with the beginning-of-text token, say that the model was trained with it."""
+"""So many nats per token more, with the beginning-of-text token, say that the model was trained with it."""
 ANSWERS = ("answer", "wrong", "target", "choices")
 
 
@@ -227,7 +227,7 @@ def start_warning(model: Model, examples: Sequence[Example], most: int = 16) -> 
     token = model.token_texts([start])[0]
     return (
         f"the tokenizer puts no {token} in front, and with it the model predicts these prompts better by {gain:.1f}"
-        f" nats a token: it was trained with {token}. Load it with bos=True (--bos)."
+        f" nats per token: it was trained with {token}. Load it with bos=True (--bos)."
     )
 
 

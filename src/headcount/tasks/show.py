@@ -43,5 +43,5 @@ def _completion(model: Model, example: Completion, probabilities: Tensor) -> dic
         "prompt": model.decode(example.prompt),
         "target": model.decode(example.target),
         **others,
-        "model": f"log-probability {total:.2f}, {total / count:.2f} a token; {len(example.prompt)} + {count} tokens",
+        "model": f"log-probability {total:.2f}, {total / count:.2f} per token; {len(example.prompt)} + {count} tokens",
     }

@@ -113,9 +113,11 @@ class Tokens:
         ids = self.after(prompt, answer)
         if ids is None or len(ids) != 1:
             count = "merges with the prompt's last token" if ids is None else f"is {len(ids)} tokens"
+            cure = "Choose another word."
+            if not answer[:1].isspace() and len(self.after(prompt, f" {answer}") or ()) == 1:
+                cure = "With a space in front it is one: 'headcount tasks check FILE --fix-space' writes it so."
             raise HeadcountError(
-                f"An answer must be one token after its prompt, but {quoted(answer)} {count} in this tokenizer."
-                " Mind the space in front, or choose another word."
+                f"An answer must be one token after its prompt, but {quoted(answer)} {count} in this tokenizer. {cure}"
             )
         return ids[0]
 

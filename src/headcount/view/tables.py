@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
@@ -38,14 +39,24 @@ def _cell(text: str) -> Text:
 
 
 def _held_together(words: str) -> str:
-    """No line of a terminal ends between a number and its per cent."""
-    return words.replace(" %", "\u00a0%") if Console().is_terminal else words
+    """No line of a terminal ends between a number and its per cent, or inside `k = 6`."""
+    if not Console().is_terminal:
+        return words
+    return words.replace(" %", "\u00a0%").replace("k = ", "k\u00a0=\u00a0")
 
 
 def say(words: str = "") -> None:
     """A sentence, broken between words in a terminal."""
     console = Console()
     console.print(Text(_held_together(plain_lines(words))), highlight=False, soft_wrap=not console.is_terminal)
+
+
+def say_hanging(words: str, by: int) -> None:
+    """Lines whose rest, where a terminal is too narrow for them, is indented."""
+    console = Console()
+    for line in words.split("\n"):
+        broken = wrap(line, console.width, subsequent_indent=" " * by) if console.is_terminal else []
+        say("\n".join(broken or [line]))
 
 
 def number(value: float | None, form: str) -> str:

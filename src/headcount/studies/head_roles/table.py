@@ -1,9 +1,9 @@
 """A study of roles in the terminal."""
 
 from ...core.words import ROLES
-from ...view.tables import number, print_table
+from ...view.tables import number, print_table, say
 from ..runner import StudyResult
-from ..table import print_end
+from ..table import print_end, print_warnings
 from .outputs import RolesSummary
 
 
@@ -11,10 +11,12 @@ def show(result: StudyResult[RolesSummary]) -> None:
     """One row per task and model for the model and its heads, and what the curves do in words."""
     cells = result.summary["cells"]
     first = cells[0]
-    print(f"\n{first['seeds']} fits of causal head gating each; fill {first['fill']}, base {first['base']}.")
-    print("Share of the heads with a score of at least one half (in every fit, in any);")
-    print("agree: rank correlation between fits, of helps minus hurts;")
-    print("log P, right: the whole model's log-probability of a target token, and its accuracy.")
+    say()
+    print_warnings(result)
+    say(f"{first['seeds']} fits of causal head gating each; fill {first['fill']}, base {first['base']}.")
+    say("Roles: share of the heads with a score of at least one half (in every fit, in any fit).")
+    say("Agree: rank correlation between fits, of helps minus hurts.")
+    say("Log P, right: the whole model's log-probability of a target token, and its accuracy.")
     named = ("task", "model")[: min(len({cell["model"] for cell in cells}), 2)]
     rows, changes = [], []
     for cell in cells:
@@ -28,6 +30,6 @@ def show(result: StudyResult[RolesSummary]) -> None:
         for role, curve in cell["curves"].items():
             changes.append((*name, role, number(curve["last"], "+.2f"), cell["words"].get(role, "")))
     print_table((*named, *ROLES, "agree", "log P", "right"), rows)
-    print("Change in log-probability when heads are ablated in the order of a role:")
+    say("Change in log-probability when heads are ablated in the order of a role:")
     print_table((*named, "order", f"at k = {first['curves']['chance']['last_k']}", "on the way"), changes)
     print_end(result)

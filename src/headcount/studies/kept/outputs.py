@@ -61,7 +61,7 @@ class KeptEntry(TypedDict):
     units: Units
     total: int
     needed: int | None  # to be faithful: neither too little nor too much; none where that never happens
-    needed_low: int | None  # over the test prompts; with repeats also over names and rankings
+    needed_low: int | None  # over the test prompts; with repeats also over rankings
     needed_high: int | None
     interval: float  # its level
     repeats: int
@@ -175,7 +175,11 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
     searches = [_search(cell) for row in cells for cell in row if cell.searched]
     found = [control_entries(curve, cell.controls, cell.panel.threshold) for curve, cell in controlled.items()]
     controls = [entry for own in found for entry in own]
-    told = cannot_do(curve for own in panels for curve in own)
+    warned = {}  # of each panel and model once, in the first of its orders
+    for entry in (entry for entry in entries if entry["warning"]):
+        where = f"{entry['title']}, {entry['model']}"
+        warned.setdefault((where, entry["fill"]), f"{where}: {entry['warning']}")
+    told = [*dict.fromkeys(warned.values()), *cannot_do(curve for own in panels for curve in own)]
     more = {"searches": searches, "controls": controls, "tasks": task_entries(together)}
     return summary_of(KeptSummary, study, warnings=told, curves=entries, ratios=ratios, **more)
 

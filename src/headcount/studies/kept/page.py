@@ -7,6 +7,7 @@ from ...core.provenance import Facts
 from ...core.words import CHANCE_ORDERS, SCORE_ORDERS, ScoreOrder, in_words
 from ...edit import Fill
 from ...rank.scores import EdgeScores, HeadScores
+from ...sweeps.needed import words_of_repeats
 from ...view.page.curves import control_data
 from ...view.page.data import CircuitData, ControlData, CurveData, MapData, PanelData, Report
 from ...view.page.maps import map_data, order_data
@@ -30,12 +31,16 @@ def page(found: Found) -> Report:
     titles = {(curve.task, curve.fill): found.panels[curve.panel].title for curve in reversed(found.curves)}
     sentences += [f"{titles.get((one['task'], one['fill']), one['task'])}: {one['words']}." for one in compared]
     controls = [_control(entry) for entry in found.summary.get("controls", [])]
-    warned = [f"{found.panels[c.panel].title}, {e['model']}: {e['warning']}" for e, c in beside if e["warning"]]
+    warned = {  # of each panel and model once, in the first of its orders
+        (c.panel, e["model"]): f"{found.panels[c.panel].title}, {e['model']}: {e['warning']}"
+        for e, c in reversed(beside)
+        if e["warning"]
+    }
     return Report(
         kind=str(found.summary["kind"]),
         title=str(found.summary["title"]),
         sentences=sentences,
-        warnings=list(dict.fromkeys(warned)),
+        warnings=list(dict.fromkeys(reversed(warned.values()))),
         caveats=[*_caveats(entries), *controls],
         controls=list(_controls(found)),
         maps=list(_maps(found)),
@@ -51,9 +56,10 @@ def _needed(entry: Facts, panel: PanelData, ranked: str) -> str:
     low, high = (total if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
     needed = f"{entry['needed']:,}"
     some, span = f"{needed} of {total:,} {units}", f"{low:,} to {high:,}{ranked}"
+    apart = words_of_repeats(entry["needed"], entry["needed_range"])
     if entry["mode"] == "mask":
-        return f"{entry['model']} loses {effect} with {some} masked, {span}."
-    return f"{entry['model']} needs {some} for {effect}, {span}."
+        return f"{entry['model']} loses {effect} with {some} masked, {span}. {apart}".rstrip()
+    return f"{entry['model']} needs {some} for {effect}, {span}. {apart}".rstrip()
 
 
 def _control(entry: Facts) -> str:

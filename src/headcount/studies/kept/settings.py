@@ -57,7 +57,8 @@ class Kept(Panel):
     draws: Few = 20
     """Number of random orders."""
     repeats: Annotated[int, Field(ge=1, le=100)] = 1
-    """How often everything is done, each time with another seed: prompts, names, ranking and sweep."""
+    """How often everything is done, each time with another seed: other prompts, or another split of a file of your own,
+    and the ranking that they give."""
     fill: str | Texts = ""
     """What removed units carry: counterfactual, mean, mean-global, zero; of heads also resample and scale(0.1). By
     default the counterfactual where a task has pairs, else zero. May be repeated, for a row of panels each."""

@@ -118,7 +118,7 @@ def plan_once(
     scoring: Step[Any] | None = None
     if isinstance(panel, HeadsKept) and panel.scores:
         given = HeadScores.load(panel.scores)
-        given.require_shape(model)
+        given.require_shape(model.name, model.n_layers, model.n_heads)
         if not which:
             warn_of_another(given, model)
             warn_of_prompts(given, task)

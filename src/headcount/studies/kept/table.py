@@ -7,7 +7,7 @@ from ...edit import Fill
 from ...sweeps.needed import count_of
 from ...view.tables import number, print_table, say
 from ..runner import StudyResult
-from ..table import print_end
+from ..table import print_end, print_warnings
 from .outputs import KeptEntry, KeptSummary
 from .tasks import words as words_of_tasks
 from .words import NAMED
@@ -23,6 +23,7 @@ def show(result: StudyResult[KeptSummary]) -> None:
     say()
     for words in _answers(entries):
         say(words)
+    print_warnings(result)
     say(f"\n{', '.join(models)}" + (f"; scored by {', '.join(methods)}." if methods else "."))
     say(_question(entries[0], repeats, len({entry["threshold"] for entry in entries}) == 1))
     named = ("title", *["model"] * (len(models) > 1), *["method"] * _several_methods(entries), "order")
@@ -56,8 +57,6 @@ def show(result: StudyResult[KeptSummary]) -> None:
     for ratio in result.summary["ratios"]:
         with_fill = f", {ratio['fill']} fill" * (len(fills) > 1)
         say(f"{ratio['task']}, {ratio['order']}{with_fill}: {ratio['words']}.")
-    for warning in dict.fromkeys(f"{e['task']}, {e['model']}: {e['warning']}" for e in entries if e["warning"]):
-        say(f"Warning: {warning}")
     print_end(result)
 
 
@@ -85,7 +84,8 @@ def _mixed(mixes: Sequence[float], unit: str) -> str:
     chosen = "chosen on the train prompts" + " of each repeat" * (len(mixes) > 1)
     if shares in ([0.0], [1.0]):
         return f"all {unit} by {'how much they help' if shares[0] else 'the size of their effect'}; {chosen}"
-    told = ", ".join(f"{100 * share:.0f} %" for share in shares)
+    times = [f" ({mixes.count(share)} of {len(mixes)} repeats)" * (len(shares) > 1) for share in shares]
+    told = ", ".join(f"{100 * share:.0f} %{of}" for share, of in zip(shares, times, strict=True))
     return f"{told} of the first {unit} by how much they help, the others by the size of their effect; {chosen}"
 
 
@@ -121,7 +121,7 @@ def _question(entry: KeptEntry, repeats: int, one_threshold: bool) -> str:
         share, rest = "the threshold", "1 - threshold"
     verb, end = ("masked", 0) if masked else ("kept", 1)
     enough = f"at most {rest}" if masked else f"at least {share}"
-    over = "test prompts" if repeats == 1 else f"prompts, names and rankings ({repeats} repeats, pooled)"
+    over = "test prompts" if repeats == 1 else f"prompts and rankings ({repeats} repeats, pooled)"
     return (
         f"{in_words(entry['units']).capitalize()} to be {verb} until explained effect is within {rest} of"
         f" {end} (needed), or {enough} (reached); {100 * entry['interval']:.0f} % intervals over {over}:"
@@ -132,7 +132,8 @@ def _numbers(entry: KeptEntry, with_range: bool) -> tuple[str, ...]:
     """The row of a curve, but for its names."""
     low, high = (entry["total"] if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
     found = ("never", "") if entry["needed"] is None else (f"{entry['needed']:,}", f"{low:,} to {high:,}")
-    span = (" to ".join(f"{k:,}" for k in dict.fromkeys(entry["needed_range"])),) * with_range
+    ends = dict.fromkeys(entry["needed_range"] if entry["repeats"] > 1 else ())  # random orders have no repeats
+    span = (" to ".join(f"{k:,}" for k in ends),) * with_range
     reached, stays = ("never" if k is None else f"{k:,}" for k in (entry["reached"], entry["stays"]))
     return *found, *span, reached, stays, number(entry["accuracy_all"], ".2f")
 

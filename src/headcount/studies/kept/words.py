@@ -4,6 +4,7 @@ import numpy as np
 
 from ...core.words import in_words
 from ...sweeps import Curve, UnitsNeeded
+from ...sweeps.needed import words_of_repeats
 
 NAMED = 10
 """Units that a sentence names."""
@@ -25,6 +26,8 @@ def answer(title: str, curve: Curve, needed: UnitsNeeded, chance: Curve | None) 
     if first:
         rest = f" and {needed.value - len(first):,} more" if needed.value > len(first) else ""
         said += f": {', '.join(first)}{rest}"
+    if apart := words_of_repeats(needed.value, needed.span):
+        said += f". {apart.removesuffix('.')}"
     if (by_chance := _explained(chance, needed.value)) is not None:
         verbs, done = (("explain", "explains"), by_chance) if keeps else (("take away", "takes away"), 1 - by_chance)
         one = needed.value == 1

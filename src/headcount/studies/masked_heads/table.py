@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 
-from ...view.tables import number, print_table
+from ...view.tables import number, print_table, say
 from ..runner import StudyResult
-from ..table import print_end
+from ..table import print_end, print_warnings
 from .outputs import MaskedEntry, MaskedSummary, ProbeEntry
 
 
 def show(result: StudyResult[MaskedSummary]) -> None:
     """How good the model and the probes are, what masking does at every k, and what pushes gain."""
     summary, cells = result.summary, result.summary["cells"]
+    say()
+    print_warnings(result)
     for probe in summary["probes"]:
         _print_probe(probe)
-    print(f"Accuracy ({cells[0]['metric']}) of the whole model on test questions, by function:")
+    say(f"Accuracy ({cells[0]['metric']}) of the whole model on test questions, by function:")
     baseline = summary["baseline"]
     functions = list(dict.fromkeys(function for by in baseline.values() for function in by))
     right = [(f, *(number(by.get(f), ".2f") for by in baseline.values())) for f in functions]
@@ -21,21 +23,23 @@ def show(result: StudyResult[MaskedSummary]) -> None:
     _print_masks(cells, summary["similarity"])
     _print_pushes(cells)
     for note in summary["notes"]:
-        print(f"Note: {note}")
+        say(f"Note: {note}")
     print_end(result)
 
 
 def _print_probe(probe: ProbeEntry) -> None:
     joint = sum(value or 0.0 for value in probe["joint_accuracy"]) / len(probe["joint_accuracy"])
     mean, best = probe["head_accuracy_mean"], probe["head_accuracy_best"]
-    print(f"\n{probe['model']}: the joint probe names the function of {joint:.0%} of unseen questions, a probe of")
-    print(f"one head {mean:.0%} ({best:.0%} at best), by chance {probe['chance']:.0%};")
-    print(f"with shuffled labels {probe['joint_control']:+.1%} and {probe['head_control']:+.1%} from chance.")
+    say(
+        f"{probe['model']}: the joint probe names the function of {joint:.0%} of unseen questions, a probe of one head"
+        f" {mean:.0%} ({best:.0%} at best), guessing {probe['chance']:.0%}; with shuffled labels they are"
+        f" {probe['joint_control']:+.1%} and {probe['head_control']:+.1%} from guessing."
+    )
 
 
 def _print_masks(cells: Sequence[MaskedEntry], second: str) -> None:
     first = cells[0]
-    print(f"Masked by {first['method']}, {first['fill']}; {first['metric']}" + (f" / {second}" if second else "") + ":")
+    say(f"Masked by {first['method']}, {first['fill']}; {first['metric']}" + (f" / {second}" if second else "") + ":")
     header = ("function", "model")[: min(len({cell["model"] for cell in cells}), 2)]
     same = all(cell["ks"] == first["ks"] for cell in cells)
     table, told = [], []
@@ -49,7 +53,7 @@ def _print_masks(cells: Sequence[MaskedEntry], second: str) -> None:
                 points = [f"k = {k}: {point}" for k, point in zip(cell["ks"], points, strict=True)]
             table.append((*name, order, *points))
     print_table((*header, "heads", *(f"k = {k}" if same else "" for k in first["ks"])), table)
-    print(f"Top heads at the largest k against {first['draws']} draws of as many others:")
+    say(f"Top heads at the largest k against {first['draws']} draws of as many others:")
     print_table((*header, *first["words"]), told)
 
 

@@ -43,7 +43,7 @@ def training_report(folder: Path) -> Report:
         sentences=[_sentence(facts.base, found)],
         caveats=[
             f"Measured on {found.in_words}, of {found.length} tokens; shares of open edges hold for this length alone.",
-            "Loss is in nats a token; the dense model's is that of the base on the same text.",
+            "Loss is in nats per token; the dense model's is that of the base on the same text.",
         ],
         training=training,
         provenance=Provenance(

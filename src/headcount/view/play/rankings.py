@@ -110,7 +110,7 @@ class Rankings:
         place = self.folders[name]
         if (place / f"{HeadRoles.FILE}.json").is_file():
             roles = HeadRoles.load(place)
-            roles.scores().require_shape(self.model)
+            roles.scores().require_shape(self.model.name, self.model.n_layers, self.model.n_heads)
             maps: dict[str, Floats] = {role: roles.aggregate(role) for role in ROLES}
             about = f"roles of {roles.model} on {roles.task}"
             orders = [self._order(role, values, int((values >= 0.5).sum())) for role, values in maps.items()]
@@ -119,7 +119,7 @@ class Rankings:
 
     def _of_scores(self, name: str, scores: HeadScores) -> Ranking:
         orders = PLAIN_ORDERS if scores.signed else ("absolute",)
-        scores.require_shape(self.model)
+        scores.require_shape(self.model.name, self.model.n_layers, self.model.n_heads)
         made = []
         for order in orders:
             heads = scores.order(order)

@@ -1,6 +1,6 @@
 """The study in the terminal."""
 
-from headcount.studies.table import print_end
+from headcount.studies.table import print_end, print_warnings
 from headcount.view.tables import number, print_table
 
 
@@ -16,5 +16,6 @@ def show(result) -> None:
         )
         for cell in result.summary["cells"]
     ]
+    print_warnings(result)
     print_table(("task", "model", "whole", "falls most without", "rises without", "together"), rows)
     print_end(result)
