@@ -3,7 +3,7 @@
     python recipes/figures.py                      all of them: hours on two cores
     python recipes/figures.py heads-kept           some, by name
 
-Each is a named study; its figure becomes docs/figures/NAME.png, and one of its circuits docs/figures/ioi-circuit.svg.
+Each is a named study; its figure becomes docs/figures/NAME.png, and what else of it is shown lies beside that.
 Text between `<!-- numbers: NAME -->` and `<!-- end -->` is written anew from the study's summary.json, with the command
 and the version that gave it. Steps that are in the cache are not computed again.
 """
@@ -31,8 +31,8 @@ class Drawn:
     tasks: tuple[str, ...] = ()
     quick: bool = True
     page: str = "README.md"
-    circuit: str = ""
-    """Of which task and model the circuit is shown."""
+    also: tuple[tuple[str, str], ...] = ()
+    """Other files of the study that are shown, and their names in docs/figures."""
 
     @property
     def command(self) -> str:
@@ -42,10 +42,15 @@ class Drawn:
 
 FIGURES = {
     "heads-kept": Drawn("heads-kept", ("smollm2",)),
-    "edges-kept": Drawn("edges-kept", circuit="ioi-smollm2"),
+    "edges-kept": Drawn("edges-kept", also=(("edges/ioi-smollm2/circuit.svg", "ioi-circuit.svg"),)),
     "attention-edges-kept": Drawn("attention-edges-kept", page="docs/studies/attention-edges-kept.md"),
     "head-roles": Drawn("head-roles"),
-    "masked-heads": Drawn("masked-heads", quick=False),
+    "masked-heads": Drawn(
+        "masked-heads",
+        quick=False,
+        page="docs/studies/masked-heads.md",
+        also=(("heads.png", "masked-heads-functions.png"),),
+    ),
 }
 
 
@@ -54,8 +59,8 @@ def draw(name: str) -> None:
     out = HOME / "headcount-results" / f"figure-{name}"
     result = hc.run(drawn.study, models=drawn.models or None, tasks=drawn.tasks or None, quick=drawn.quick, out=out)
     shutil.copyfile(out / "figure.png", HOME / "docs" / "figures" / f"{name}.png")
-    if drawn.circuit:
-        shutil.copyfile(out / "edges" / drawn.circuit / "circuit.svg", HOME / "docs" / "figures" / "ioi-circuit.svg")
+    for file, name_there in drawn.also:
+        shutil.copyfile(out / file, HOME / "docs" / "figures" / name_there)
     path = HOME / drawn.page
     text, found = re.subn(
         NUMBERS.format(name=name), lambda match: match[1] + numbers(drawn, result.summary) + match[2], path.read_text(),
@@ -67,9 +72,27 @@ def draw(name: str) -> None:
 
 def numbers(drawn: Drawn, summary: Any) -> str:
     """A line for each answer, and where it comes from."""
-    answers = [f"- {entry['words']}" for entry in summary["curves"] if entry.get("words")]
     origin = f"`{drawn.command}`, headcount {hc.__version__}, {date.today().isoformat()}"
+    answers = masked_rows(summary) if drawn.study == "masked-heads" else kept_lines(summary)
     return "\n".join([*answers, "", f"({origin}.)", ""])
+
+
+def kept_lines(summary: Any) -> list[str]:
+    return [f"- {entry['words']}" for entry in summary["curves"] if entry.get("words")]
+
+
+def masked_rows(summary: Any) -> list[str]:
+    """A table of functions: the whole model's accuracy, and where the top heads lie among the draws of each control."""
+    rows = [
+        f"| {cell['function']} | {cell['unmasked'][cell['metric']]:.2f} | {cell['words']['chance']} |"
+        f" {cell['words']['chance-matched']} |"
+        for cell in summary["cells"]
+    ]
+    return [
+        "| function | unmasked | top heads, among random ones | among layer-matched ones |",
+        "|---|---|---|---|",
+        *rows,
+    ]
 
 
 if __name__ == "__main__":
