@@ -47,7 +47,6 @@ FIGURES = {
     "head-roles": Drawn("head-roles"),
     "masked-heads": Drawn(
         "masked-heads",
-        quick=False,
         page="docs/studies/masked-heads.md",
         also=(("heads.png", "masked-heads-functions.png"),),
     ),
