@@ -289,6 +289,14 @@ class TestProgress:
         assert task.percentage == 15
         assert task.time_remaining is not None
 
+    @pytest.mark.parametrize("say", [progress.say, progress.warn])
+    def test_notes_are_broken_between_words(self, monkeypatch, say):
+        shown = self.shown(monkeypatch, 20)
+        say("scores 96 MB, circuits 60 MB, a few tokens at a time")
+        lines = re.sub(r"\x1b\[[\d;]*m", "", shown.getvalue()).splitlines()
+        assert len(lines) > 2
+        assert " ".join(line.strip() for line in lines).endswith("circuits 60 MB, a few tokens at a time")
+
     def test_words_inside_words(self, monkeypatch):
         shown = self.shown(monkeypatch, 80)
         with progress.waiting("planning"), progress.waiting("loading tiny"):

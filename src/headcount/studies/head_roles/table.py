@@ -13,6 +13,8 @@ def show(result: StudyResult[RolesSummary]) -> None:
     first = cells[0]
     say()
     print_warnings(result)
+    if result.summary["warnings"]:
+        say()
     say(f"{first['seeds']} fits of causal head gating each; fill {first['fill']}, base {first['base']}.")
     say("Roles: share of the heads with a score of at least one half (in every fit, in any fit).")
     say("Agree: rank correlation between fits, of helps minus hurts.")

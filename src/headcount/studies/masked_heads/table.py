@@ -13,6 +13,8 @@ def show(result: StudyResult[MaskedSummary]) -> None:
     summary, cells = result.summary, result.summary["cells"]
     say()
     print_warnings(result)
+    if result.summary["warnings"]:
+        say()
     for probe in summary["probes"]:
         _print_probe(probe)
     say(f"Accuracy ({cells[0]['metric']}) of the whole model on test questions, by function:")
