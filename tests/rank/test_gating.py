@@ -20,7 +20,7 @@ from headcount.rank.gate_fit import Fitter, Objective, Stage, minibatch
 from headcount.rank.method import Request
 
 LONG = hc.QUICK  # a few seconds on the planted model
-PROMPTS = 8  # of the planted model's 64, which take eight times as long
+PROMPTS = 4  # of the planted model's 64, which take ten times as long
 SHORT = Fit(seeds=2, updates=6, batch=4, patience=0)
 
 
