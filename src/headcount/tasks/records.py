@@ -12,7 +12,7 @@ from ..core.errors import HeadcountError, in_short
 from ..core.plain import quoted
 from ..core.reading import json_words, lines_of, parse_json
 
-Record = Mapping[str, Any]
+Record = Mapping[str, object]
 Splits = dict[str, Iterable[Record]]
 
 FILES = (".json", ".jsonl", ".csv", ".parquet")
