@@ -19,7 +19,7 @@ from headcount.studies.kept import outputs
 ASKED = {"n": 12, "points": 6, "draws": 3, "orders": ["absolute", "signed", "chance"], "method": "one-pass"}
 TASKS = ["ioi", "greater-than"]
 COMMAND = ("run", "heads-kept", "-n", 12, "--points", 6, "--draws", 3, "--method", "one-pass", "--order", "absolute",
-           "--order", "chance", "--task", "ioi", "--task", "greater-than")  # fmt: skip
+           "--order", "chance")  # fmt: skip
 
 
 def study(folder, place, executor=in_process):
@@ -113,11 +113,12 @@ def finished(place):
     return {path.name: path.stat().st_mtime_ns for path in (place / "cache" / "steps").glob("[!.]*")}
 
 
-def driver_kills(count, scratch, folder, on, seed=0, say=print):
+def driver_kills(count, scratch, folder, on, seed=0, say=print, tasks=TASKS):
     """The driver of a study on workers is killed, and started again."""
     rng, wrong = random.Random(seed), []
     scratch.mkdir(parents=True, exist_ok=True)
-    asked = lambda place: (*COMMAND, "--model", folder, "--on", on, "--workers", 2, "--out", place / "out")
+    chosen = [word for task in tasks for word in ("--task", task)]
+    asked = lambda place: (*COMMAND, *chosen, "--model", folder, "--on", on, "--workers", 2, "--out", place / "out")
     begun, place = time.monotonic(), scratch / "undisturbed"
     assert ended(start(*asked(place), cache=place / "cache", said=scratch / "said")) == 0, (
         scratch / "said"

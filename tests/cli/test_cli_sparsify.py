@@ -87,7 +87,7 @@ def test_text_and_out_must_be_given(headcount, folder):
 
 def test_a_real_kill_and_the_same_command_give_what_one_run_gives(folder, text, tmp_path):
     def begin(out):
-        settings = (*SHORT[:3], 12, *SHORT[4:], "--checkpoint-every", "4")
+        settings = (*SHORT[:3], 8, *SHORT[4:], "--checkpoint-every", "4")
         return start("sparsify", folder, "--text", text, "--out", out, *settings, cache=tmp_path / "cache")
 
     whole, parts = tmp_path / "whole", tmp_path / "parts"

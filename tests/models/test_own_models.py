@@ -246,6 +246,7 @@ def test_a_lora_trained_on_smollm2_has_the_logits_of_pefts_own_model(lora):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_figures")
 def test_a_lora_trained_on_smollm2_runs_through_check_and_studies(lora, headcount, tmp_path):
     place, *_ = lora
     code, out, err = headcount("check", place)

@@ -118,15 +118,15 @@ def model():
     return hc.load("smollm2")
 
 
-FEW = 20
+FEW = 10
 
 
 @pytest.fixture(scope="module")
 def ioi(model):
-    """Curves of indirect objects: no heads, just less than half of them and all, the ones that matter most first, on 40
-    prompts; and half and 200 of them by chance, on the first 20, as draws differ by more than prompts do."""
-    task = hc.task("ioi", model, n=80)
-    scores = hc.score(model, replace(task, train=task.train[:30]), "attribution")
+    """Curves of indirect objects: no heads, just less than half of them and all, the ones that matter most first, on 20
+    prompts; and half and 200 of them by chance, on the first 10, as draws differ by more than prompts do."""
+    task = hc.task("ioi", model, n=40)
+    scores = hc.score(model, task, "attribution")
     half, orders = model.head_count // 2, {"absolute": 1, "chance": 3}
     asked = {order: Asked(order, "keep", "counterfactual", "all", "logit_diff", n, 0) for order, n in orders.items()}
     heads, few = Heads(model, scores), replace(task, test=task.test[:FEW])
@@ -154,7 +154,7 @@ def test_it_is_the_model_that_it_says(model):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n", "least_accuracy"),
-    [("ioi", 80, 0.95), ("greater-than", 48, 0.95), ("docstring", 40, 0.7), ("ioi-long", 28, 0.9)],
+    [("ioi", 40, 0.95), ("greater-than", 24, 0.95), ("docstring", 20, 0.7), ("ioi-long", 12, 0.9)],
 )
 def test_it_can_do_the_tasks(model, ioi, name, n, least_accuracy):
     curve, _ = ioi
@@ -174,21 +174,22 @@ def test_it_can_do_the_tasks(model, ioi, name, n, least_accuracy):
 @pytest.mark.slow
 def test_fewer_than_half_of_its_heads_do_ioi_and_chance_needs_clearly_more(model, ioi):
     best, chance = ioi
-    assert (best.pairs, chance.pairs) == (40, FEW)
+    assert (best.pairs, chance.pairs) == (20, FEW)
     assert best.units_needed(0.9).value < model.head_count // 2
     assert np.all(chance.band().value[1:-1] < 0.6)
 
 
 @pytest.mark.slow
 def test_a_few_edges_carry_ioi_and_half_of_them_by_chance_do_not(model):
-    task = hc.task("ioi", model, n=16, seed=0)
+    task = hc.task("ioi", model, n=8, seed=0)
     scores = hc.score(model, task, "eap-ig")
     assert scores.graph.n_edges == 70_651
     assert hc.forecast("smollm2").sizes.graph == scores.graph
     few = int(0.02 * scores.graph.n_edges)
     curve = hc.sweep(model, task, scores, keep="signed", ks=[few], threshold=0)
     assert curve.band().value[1] > 0.5
-    chance = hc.sweep(model, task, units="edges", keep="chance", draws=2, ks=[35_000], threshold=0).band().value
+    two = replace(task, test=task.test[:2])
+    chance = hc.sweep(model, two, units="edges", keep="chance", draws=2, ks=[35_000], threshold=0).band().value
     assert abs(chance[1]) < 0.3
     assert curve.band("kl").value[-1] < 1e-4  # all edges kept: the model itself
 
@@ -204,10 +205,13 @@ def test_gates_learn_on_real_weights_and_open_ones_change_nothing(model, own_cac
         plain = model.logits(ids)
         with cut_heads(model, torch.ones(1, 30, 9, requires_grad=True), Filling()):
             assert torch.equal(model.logits(ids), plain)
-    fit = hc.Fit(seeds=1, updates=8, batch=2, free_rate=(0.5, 0.5), pulled_rate=(0.7, 0.7), pull=2.0)
-    roles = hc.fit_roles(model, hc.task("syntax", model, n=40), fit)
+    fit = hc.Fit(seeds=1, updates=6, batch=2, free_rate=(0.5, 0.5), pulled_rate=(0.7, 0.7), pull=2.0)
+    # The same two prompts at every update, so that losses differ by what was learned alone.
+    said = {"The keys to the cabinet": " are", "The author of the books": " is"}
+    both = tuple(hc.Completion(tuple(model.encode(p)), tuple(model.encode(target))) for p, target in said.items())
+    roles = hc.fit_roles(model, hc.Task("agreement", "Agreement", "log_prob", both, both), fit)
     free = roles.losses[0, :, 0]
-    assert free[-3:].mean() < free[:3].mean() - 0.3
+    assert free[-2:].mean() < free[:2].mean() - 0.3
     assert roles.plus.mean() > roles.minus.mean() + 0.1
 
 
@@ -232,18 +236,18 @@ def test_answers_are_hugging_faces_token_for_token_and_masking_no_heads_changes_
 
     from headcount.tasks.questions.prompts import question_prompts
 
-    asked = hc.questions().test[:6]
+    asked = hc.questions().test[:3]
     rows = question_prompts(model, asked)
     width, end = max(map(len, rows)), model.tokenizer.eos_token_id
     made = model.hf.generate(
         input_ids=torch.tensor([[end] * (width - len(row)) + row for row in rows]),
         attention_mask=torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows]),
-        max_new_tokens=12, do_sample=False, pad_token_id=end,
+        max_new_tokens=8, do_sample=False, pad_token_id=end,
     )[:, width:].tolist()  # fmt: skip
     expected = [row[: row.index(end)] if end in row else row for row in made]
-    whole = hc.ask(model, asked, max_new_tokens=12)
+    whole = hc.ask(model, asked, max_new_tokens=8)
     assert whole.tokens[0] == expected
     none = torch.ones(2, model.n_layers, model.n_heads, dtype=torch.bool)
     for positions in ("generated", "all"):
-        masked = hc.ask(model, asked, hc.Cuts(none, hc.Filling(scale=0.001), positions), max_new_tokens=12)
+        masked = hc.ask(model, asked, hc.Cuts(none, hc.Filling(scale=0.001), positions), max_new_tokens=8)
         assert masked.texts == whole.texts * 2

@@ -23,7 +23,10 @@ from pictures import leave_out_pictures
 from planted_copying import records
 
 SMALLEST = {
-    "heads-kept": (["ioi"], {"n": 8, "points": 3, "draws": 1, "orders": ["absolute", "chance"], "method": "one-pass"}),
+    "heads-kept": (
+        ["ioi"],
+        {"n": 8, "points": 3, "draws": 1, "repeats": 2, "orders": ["absolute", "chance"], "method": "one-pass"},
+    ),
     "edges-kept": (["ioi"], {"n": 8, "points": 3, "draws": 1, "orders": ["absolute"], "method": "eap"}),
     "head-roles": (["syntax"], {"n": 8, "test": 2, "seeds": 1, "updates": 1, "batch": 2, "ks": [1]}),
     "masked-heads": (
@@ -98,13 +101,14 @@ def all_the_same(executor, place, expected):
         assert run("head-roles", place, executor).computed == 0, "all is found again"
 
 
-def test_two_processes_of_this_machine_give_the_same_bytes(in_one_process, cache, tmp_path):
-    all_the_same(hc.executor("local", workers=2), tmp_path, in_one_process)
-
-
-def test_one_other_process_gives_the_same_bytes(in_one_process, cache, tmp_path, monkeypatch):
-    monkeypatch.setattr(local.subprocess, "Popen", Worker)
+def test_one_other_process_gives_the_same_bytes(in_one_process, cache, tmp_path):
+    """Started as users get it; it has to do every step."""
     all_the_same(hc.executor("local", workers=1), tmp_path, in_one_process)
+
+
+def test_two_processes_of_this_machine_give_the_same_bytes(in_one_process, cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(local.subprocess, "Popen", Worker)
+    all_the_same(hc.executor("local", workers=2), tmp_path, in_one_process)
 
 
 def test_workers_that_stay_are_told_of_another_cache(folder, cache, tmp_path, monkeypatch):
@@ -297,7 +301,7 @@ def test_lost_steps_are_tried_again_and_refused_ones_are_not(folder, cache, tmp_
 
 def test_a_driver_that_is_killed_and_started_again_computes_nothing_twice(folder, cache, tmp_path, monkeypatch):
     monkeypatch.setattr(local.subprocess, "Popen", Worker)
-    assert workers.driver_kills(1, tmp_path, folder, "local", say=lambda words: None) == []
+    assert workers.driver_kills(1, tmp_path, folder, "local", say=lambda words: None, tasks=["ioi"]) == []
 
 
 @pytest.mark.parametrize(("threads", "said"), [(2, 0), (3, 1)])

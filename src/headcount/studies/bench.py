@@ -88,7 +88,9 @@ class Bench:
             self._examples[key] = kind.settings(**asked["panel"]).examples(self.model(name, asked))
         return self._examples[key]
 
-    def job(self, step: Asks, advance: Callable[[float], None], note: Callable[[str], None]) -> Job:
+    def job(
+        self, step: Asks, advance: Callable[[float], None], note: Callable[[str], None]
+    ) -> Job[Fingerprinted | None]:
         """What a step needs, checked against what it was planned with."""
         subject = step.subject
         if subject is None:

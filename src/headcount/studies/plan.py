@@ -27,6 +27,7 @@ R_co = TypeVar("R_co", bound=Result, covariant=True)
 C_co = TypeVar("C_co", covariant=True)
 P = TypeVar("P")
 S = TypeVar("S")
+E_co = TypeVar("E_co", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,12 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Job:
-    """What the function of a step is given."""
+class Job(Generic[E_co]):
+    """What the function of a step is given; `Job[Task]` where it is about a task."""
 
     settings: Facts
     model: Model
-    examples: Any
+    examples: E_co
     """A task, or questions."""
     advance: Callable[[float], None]
     """Told how much of the step's cost has been paid."""

@@ -86,7 +86,7 @@ def _one(entries: list[T], what: str) -> T:
     return entries[0]
 
 
-Asked = dict[str, Any]
+Asked = dict[str, object]
 DRAWN: "dict[type, Callable[[list[Any], str, Asked], Figure]]" = {
     Curve: _curves,
     HeadScores: lambda scores, title, asked: draw_scores(scores, title),

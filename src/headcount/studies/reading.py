@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ..tasks.examples import Example
+from ..tasks.examples import Example, Task
 from ..tasks.texts import PromptTexts, prompt_texts
 from .plan import Job, Step, Subject, mean_length
 
@@ -13,6 +13,6 @@ def reading_step(subject: Subject, label: str, examples: Sequence[Example]) -> S
     return subject.step(f"{label} · prompts", read_step, settings, runs, mean_length(examples), optional=True)
 
 
-def read_step(job: Job) -> PromptTexts:
+def read_step(job: Job[Task]) -> PromptTexts:
     examples = job.examples.test[: job.settings["prompts"]]
     return prompt_texts(job.model, examples, job.paid(mean_length(examples)))

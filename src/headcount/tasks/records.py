@@ -12,7 +12,7 @@ from ..core.errors import HeadcountError, in_short
 from ..core.plain import quoted
 from ..core.reading import json_words, lines_of, parse_json
 
-Record = Mapping[str, Any]
+Record = Mapping[str, object]
 Splits = dict[str, Iterable[Record]]
 
 FILES = (".json", ".jsonl", ".csv", ".parquet")
@@ -67,14 +67,14 @@ def _read_csv(path: Path) -> list[Record]:
         return [_row(row, rows.line_num) for row in rows]
 
 
-def _row(row: Mapping[str | None, Any], line: int) -> Record:
+def _row(row: Mapping[str | None, str], line: int) -> Record:
     """Where a line has more cells than the header, `csv` gives the rest no name; where it has fewer, no value."""
     if None in row or None in row.values():
         raise ValueError(f"line {line} has {'more' if None in row else 'fewer'} cells than the header.")
     return {str(key): _cell(value) for key, value in row.items()}
 
 
-def _cell(text: str) -> Any:
+def _cell(text: str) -> object:
     try:
         return parse_json(text) if text[:1] in ("[", "{") else text
     except ValueError:

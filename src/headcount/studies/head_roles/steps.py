@@ -59,13 +59,13 @@ def plan(kind: StudyKind, panel: HeadRolesPanel, name: str, model: Model, task: 
     return RolesWork(panel, names, task.title, fitting, tuple(map(swept, ROLE_ORDERS)), reading=reading)
 
 
-def fit_step(job: Job) -> HeadRoles:
+def fit_step(job: Job[Task]) -> HeadRoles:
     settings, advance = dict(job.settings), job.paid(mean_length(job.examples.train))
     fit = Fit(**settings.pop("fit"))
     return fit_roles(job.model, job.examples, fit, note=job.note, advance=advance, **settings)
 
 
-def sweep_step(job: Job, roles: HeadRoles, *parts: Curve) -> Curve:
+def sweep_step(job: Job[Task], roles: HeadRoles, *parts: Curve) -> Curve:
     """With no more test examples than are to be measured; and with its parts, where it was split."""
     settings = dict(job.settings)
     order, most = settings.pop("order"), settings.pop("test")

@@ -13,7 +13,7 @@ from ...core.provenance import Facts
 from ...core.words import Control
 from ...sweeps import Curve, control, sweep
 from ...sweeps.orders import Scores
-from ...tasks.examples import Example
+from ...tasks.examples import Example, Task
 from ..outputs import facts_of, rounded
 from ..plan import Job, Step, Subject, mean_length
 
@@ -52,7 +52,7 @@ def control_plan(
     return subject.step(f"{label} · {kind}", control_step, told, runs, each, needs=needs, memory=memory)
 
 
-def control_step(job: Job, scores: Scores, real: Curve) -> Curve:
+def control_step(job: Job[Task], scores: Scores, real: Curve) -> Curve:
     settings = dict(job.settings)
     threshold, shuffled = settings.pop("threshold"), settings.pop("shuffled")
     scores = scores.shuffled(settings["seed"]) if shuffled else scores

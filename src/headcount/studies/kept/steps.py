@@ -194,25 +194,26 @@ def _alone(panel: Kept) -> dict[str, Any]:
     return {name: value for name, value in beside.items() if hasattr(panel, name)}
 
 
-def score_step(job: Job) -> Scores:
+def score_step(job: Job[Task]) -> Scores:
     settings = {key: value for key, value in job.settings.items() if key not in ("code", "fit")}
     if "fit" in job.settings:
         settings["fit"] = fit_for(settings["method"], None).changed(**job.settings["fit"])
     return score(job.model, job.examples, advance=job.paid(mean_length(job.examples.train)), **settings)
 
 
-def given_step(job: Job) -> HeadScores:
+def given_step(job: Job[Task]) -> HeadScores:
     """Scores that were made before, by value: a step knows nothing but its settings."""
-    names, settings = {"model": job.model.name, "task": job.examples.name}, dict(job.settings)
-    return HeadScores(**names, by_pair=np.array(settings.pop("by_pair")), **settings)
+    settings = dict(job.settings)
+    by_pair = np.array(settings.pop("by_pair"))
+    return HeadScores(model=job.model.name, task=job.examples.name, by_pair=by_pair, **settings)
 
 
-def search_step(job: Job, scores: HeadScores) -> Searched:
+def search_step(job: Job[Task], scores: HeadScores) -> Searched:
     settings = {key: value for key, value in job.settings.items() if key != "memory"}
     return search(job.model, job.examples, scores, advance=job.paid(mean_length(job.examples.train)), **settings)
 
 
-def mix_step(job: Job, scores: Scores) -> Mix:
+def mix_step(job: Job[Task], scores: Scores) -> Mix:
     """The mix of a sweep that is then split."""
     told = job.settings
     mode: Mode = "mask" if "mask" in told else "keep"
@@ -226,7 +227,7 @@ def mix_step(job: Job, scores: Scores) -> Mix:
     )
 
 
-def sweep_step(job: Job, *needed: Scores | Mix | Curve) -> Curve:
+def sweep_step(job: Job[Task], *needed: Scores | Mix | Curve) -> Curve:
     """With the scores of its order, where it has some; and with its mix and its parts, where it was split."""
     settings = dict(job.settings)
     if "fit" in settings:

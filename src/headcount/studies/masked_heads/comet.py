@@ -71,7 +71,7 @@ def together(works: "Sequence[MaskedWork]") -> Comet:
     return Comet([Step("COMET", function, CometScores, settings, needs=tuple(needs), optional=True)])
 
 
-def comet_step(job: Job, *answers: Answers | MaskedAnswers) -> CometScores:
+def comet_step(job: Job[None], *answers: Answers | MaskedAnswers) -> CometScores:
     each, found = job.settings["masks"] + 1, list[Triple]()
     for number, asked in enumerate(job.settings["asked"]):
         whole, *masked = answers[number * each : (number + 1) * each]

@@ -163,31 +163,31 @@ def require_room(model: Model, prompts: Sequence[Sequence[int]], new: int) -> No
         )
 
 
-def answer_step(job: Job) -> Answers:
+def answer_step(job: Job[QuestionSet]) -> Answers:
     asked, new = job.examples.questions, job.settings["new_tokens"]
     read = fmean(map(len, question_prompts(job.model, asked)))
     return ask(job.model, asked, max_new_tokens=new, advance=job.paid(read + WRITING * new))
 
 
-def probe_step(job: Job, whole: Answers) -> Probe:
+def probe_step(job: Job[QuestionSet], whole: Answers) -> Probe:
     settings = dict(job.settings)
     fit, k, new = ProbeFit(**settings.pop("fit")), settings.pop("tokens"), settings.pop("new_tokens")
     read = fmean(map(len, question_prompts(job.model, job.examples.questions)))
     return probe_heads(job.model, job.examples, whole.tokens[0], fit=fit, k=k, advance=job.paid(read + new), **settings)
 
 
-def copy_step(job: Job, whole: Answers) -> HeadScores:
+def copy_step(job: Job[QuestionSet], whole: Answers) -> HeadScores:
     return retrieval_scores(job.model, job.examples, whole)
 
 
-def mask_step(job: Job, probe: Probe, copied: HeadScores | None = None) -> MaskedAnswers:
+def mask_step(job: Job[QuestionSet], probe: Probe, copied: HeadScores | None = None) -> MaskedAnswers:
     function, scores, settings = _ranked(job, probe, copied)
     if settings["ks"] == "elbow":  # as many others must be left to draw from, wherever it is
         settings["ks"] = [min(elbow(scores), job.model.head_count // 2)]
     return mask_answers(job.model, _of(job.examples.test, function), scores, **settings)
 
 
-def push_step(job: Job, whole: Answers, probe: Probe, copied: HeadScores | None = None) -> Steering:
+def push_step(job: Job[QuestionSet], whole: Answers, probe: Probe, copied: HeadScores | None = None) -> Steering:
     """Pushes on as many heads as stand out; refused where there is no direction to push."""
     function, scores, settings = _ranked(job, probe, copied)
     choose, tokens, train = settings.pop("choose"), settings.pop("tokens"), job.examples.train
@@ -200,7 +200,7 @@ def push_step(job: Job, whole: Answers, probe: Probe, copied: HeadScores | None 
     return steer(job.model, *sides, scores, toward, heads=elbow(scores), **settings)
 
 
-def _ranked(job: Job, probe: Probe, copied: HeadScores | None) -> tuple[str, HeadScores, dict[str, Any]]:
+def _ranked(job: Job[QuestionSet], probe: Probe, copied: HeadScores | None) -> tuple[str, HeadScores, dict[str, Any]]:
     """A function, the scores that rank its heads, and the other settings."""
     settings = dict(job.settings)
     function, method, new = settings.pop("function"), settings.pop("method"), settings.pop("new_tokens")

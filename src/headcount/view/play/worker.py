@@ -10,11 +10,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...core.errors import HeadcountError
 
-Event = dict[str, Any]
+Event = dict[str, object]
 Work = Callable[[], Iterator[Event]]
 Stoppable = Callable[[Callable[[], None]], AbstractContextManager[None]]
 MOST_WAITING = 512

@@ -70,9 +70,9 @@ def plan(
     return SingleWork(panel, {"model": model.name, "task": task.name}, task.title, alone, together)
 
 
-def remove_each(job: Job) -> hc.HeadScores:
+def remove_each(job: Job[hc.Task]) -> hc.HeadScores:
     return hc.score(job.model, job.examples, advance=job.paid(mean_length(job.examples.train)), **job.settings)
 
 
-def remove_together(job: Job, scores: hc.HeadScores) -> hc.Curve:
+def remove_together(job: Job[hc.Task], scores: hc.HeadScores) -> hc.Curve:
     return hc.sweep(job.model, job.examples, scores, advance=job.paid(mean_length(job.examples.test)), **job.settings)
