@@ -84,6 +84,8 @@ def read_summary(folder: Path) -> Facts:
     """What summary.json says; an error where it is not as it was written."""
     data = (folder / SUMMARY).read_bytes()
     summary: Facts = json.loads(data)
+    if not isinstance(summary, dict):
+        raise TypeError(f"{SUMMARY} is no object")
     # Without a hash: of an older headcount, or changed on purpose.
     if STAMP in summary and not is_as_stamped(data, str(summary.pop(STAMP))):
         raise HeadcountError(
