@@ -98,7 +98,7 @@ def test_run_prints_a_table_and_the_figure(headcount, folder, tmp_path):
     arguments = (*arguments, "--out", tmp_path / "out")
     code, out, _ = headcount(*arguments)
     assert code == 0
-    assert "ioi, tiny-llama, best: " in out
+    assert "IOI, tiny-llama, best: " in out
     assert "over prompts and rankings (2 repeats, pooled)" in out
     assert all(column in out for column in ("needed", "interval", "range", "reached", "stays", "accuracy"))
     assert "tiny-llama needs" in out

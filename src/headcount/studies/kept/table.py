@@ -20,6 +20,7 @@ def show(result: StudyResult[KeptSummary]) -> None:
     methods = dict.fromkeys(entry["method"] for entry in entries if entry["order"] != "chance")
     unit, repeats = in_words(entries[0]["units"]), max(entry["repeats"] for entry in entries)
     fills = list(dict.fromkeys(entry["fill"] for entry in entries))
+    titles = {(entry["task"], entry["model"]): entry["title"] for entry in reversed(entries)}  # as the figure has them
     say()
     for words in _answers(entries):
         say(words)
@@ -48,15 +49,16 @@ def show(result: StudyResult[KeptSummary]) -> None:
         for sentence in words_of_tasks(tasks):
             say(sentence)
     for search in result.summary["searches"]:
-        say(f"{search['task']}, {search['model']}: {search['words']}.")
+        say(f"{titles[search['task'], search['model']]}, {search['model']}: {search['words']}.")
     for control in result.summary["controls"]:
-        of = f"{control['task']}, {control['model']}, {control['order']}, {control['control']}"
+        title = titles[control["task"], control["model"]]
+        of = f"{title}, {control['model']}, {control['order']}, {control['control']}"
         low, high = (number(control[end], ".2f") for end in ("explained_low", "explained_high"))
         share = f"{number(control['explained'], '.2f')} of the effect ({low} to {high})"
         say(f"{of}: {control['k']:,} {unit} explain {share}; 0 is nothing.")
     for ratio in result.summary["ratios"]:
         with_fill = f", {ratio['fill']} fill" * (len(fills) > 1)
-        say(f"{ratio['task']}, {ratio['order']}{with_fill}: {ratio['words']}.")
+        say(f"{titles[ratio['task'], ratio['more']]}, {ratio['order']}{with_fill}: {ratio['words']}.")
     print_end(result)
 
 
@@ -101,7 +103,7 @@ def _steady(always: Sequence[str], k: int, repeats: int) -> str:
 def _line(entry: KeptEntry, entries: Sequence[KeptEntry]) -> str:
     """What sets a curve apart, in words."""
     method = [entry["method"]] * _several_methods(entries)
-    return ", ".join([entry["task"], entry["model"], *method, entry["order"]])
+    return ", ".join([entry["title"], entry["model"], *method, entry["order"]])
 
 
 def _several_methods(entries: Sequence[KeptEntry]) -> bool:
@@ -143,6 +145,6 @@ def _print_areas(entries: Sequence[KeptEntry], of_fill: str) -> None:
     found = []
     for entry in (entry for entry in entries if entry["areas"]):
         areas = (entry["areas"].get(kind) for kind in ("CPR", "CMD"))
-        found.append((entry["task"], entry["model"], entry["order"], *(number(area, ".2f") for area in areas)))
+        found.append((entry["title"], entry["model"], entry["order"], *(number(area, ".2f") for area in areas)))
     say(f"MIB's areas{of_fill}: CPR (higher is better; MIB's order is signed), CMD (0 is best; MIB's is absolute):")
     print_table(("task", "model", "order", "CPR", "CMD"), found)
