@@ -97,7 +97,8 @@ def _steady(always: Sequence[str], k: int, repeats: int) -> str:
         return f"the first head is {f'{always[0]} in all' if always else 'not the same in all'} {repeats} repeats"
     named = f" ({', '.join(always[:NAMED])}{', …' * (len(always) > NAMED)})" if always else ""
     verb = "is" if len(always) == 1 else "are"
-    return f"{len(always) or 'none'} of the first {k:,} heads {verb} the same in all {repeats} repeats{named}"
+    every = "both" if repeats == 2 else f"all {repeats}"
+    return f"{len(always) or 'none'} of the first {k:,} heads {verb} the same in {every} repeats{named}"
 
 
 def _line(entry: KeptEntry, entries: Sequence[KeptEntry]) -> str:
