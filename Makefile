@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH ?= .venv-bench
 
-.PHONY: demo figures screenshots test lint bench rankings tiny page crash fuzz clean
+.PHONY: demo figures screenshots test lint bench rankings seeds tiny page crash fuzz clean
 
 demo: $(READY)  ## a real model, four tasks, one figure and its report; OPEN=1 opens it in the browser
 	$(BIN)/headcount run heads-kept --quick --model smollm2 $(if $(OPEN),--open)
@@ -34,6 +34,9 @@ bench: $(BENCH)/.ready  ## cost in multiples of one Hugging Face forward, beside
 
 rankings: $(READY)  ## every scoring method on models with known circuits and on trained ones; writes benchmarks/RANKINGS.md
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/rankings.py $(ARGS)
+
+seeds: $(READY)  ## does heads-kept give the same number with another seed? adds to benchmarks/SEEDS.md; ARGS="--models smollm2 --quick"
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/seeds.py $(ARGS)
 
 fuzz: $(READY)  ## 20,000 mutated inputs of every reader, with a new seed each time, which is printed
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz $(ARGS)
