@@ -81,7 +81,7 @@ def test_edges_are_shut_until_the_share_is_at_its_target(text, tmp_path):
 def test_it_is_drawn_with_what_each_task_needs(folder, text, tmp_path):
     found = run(folder, text, tmp_path / "twin", LADDER)
     figure = draw_ladder([found, found], {"ioi": (100.0, 20.0, 10.0)})
-    assert [axes.get_title() for axes in figure.axes] == ["Loss on held-out text", "Needed edges (dense: dashed)"]
+    assert [axes.get_title() for axes in figure.axes] == ["Loss on held-out text", "Needed edges"]
 
 
 @pytest.mark.parametrize(

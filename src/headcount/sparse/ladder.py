@@ -62,6 +62,7 @@ def draw_ladder(found: Sequence[Evaluation], needed: Mapping[str, Sequence[float
 
     `needed`: of every task, for the dense model and then for each twin."""
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
     from matplotlib.ticker import FuncFormatter
 
     keys = [max(each.keys_a_query or 0, LEAST_KEYS) for each in found]
@@ -69,26 +70,26 @@ def draw_ladder(found: Sequence[Evaluation], needed: Mapping[str, Sequence[float
     panels = 1 + bool(tasks) + bool(needed)
     figure = Figure(figsize=(3.6 * panels, 3.2), layout="constrained")
     loss, *others = figure.subplots(1, panels, squeeze=False)[0]
-    loss.plot(keys, [100 * each.relative_loss for each in found], "o-", color="#e8833a", label="twins")
-    loss.axhline(0, color="#2f6db3", ls="--", label="dense")
+    loss.plot(keys, [100 * each.relative_loss for each in found], "ko-")
+    loss.axhline(0, color="black", ls="--", lw=0.8)
     loss.set(title="Loss on held-out text", ylabel="above the dense model's, %")
-    for number, task in enumerate(tasks):
-        values = [100 * each.by_task[task]["accuracy"] for each in found]
-        others[0].plot(keys, values, "o-", color=f"C{number}", label=task)
-        others[0].axhline(100 * found[0].by_task[task]["dense_accuracy"], color=f"C{number}", ls="--", lw=0.8)
-    if tasks:
-        others[0].set(title="Accuracy (dense: dashed)", ylabel="%")
-    for number, (task, (dense, *twins)) in enumerate(needed.items()):
-        others[-1].plot(keys, twins, "o-", color=f"C{number}", label=task)
-        others[-1].axhline(dense, color=f"C{number}", ls="--", lw=0.8)
-    if needed:
-        others[-1].set(title=f"Needed {unit} (dense: dashed)", ylabel=unit, yscale="log")
+    looks = {name: {"color": f"C{at}", "marker": "os^Dv<>P"[at % 8]} for at, name in enumerate([*tasks, *needed])}
+    for task in tasks:
+        others[0].plot(keys, [100 * each.by_task[task]["accuracy"] for each in found], label=task, **looks[task])
+        others[0].axhline(100 * found[0].by_task[task]["dense_accuracy"], color=looks[task]["color"], ls="--", lw=0.8)
+        others[0].set(title="Accuracy", ylabel="%")
+    for task, (dense, *twins) in needed.items():
+        others[-1].plot(keys, twins, label=task, **looks[task])
+        others[-1].axhline(dense, color=looks[task]["color"], ls="--", lw=0.8)
+        others[-1].set(title=f"Needed {unit}", ylabel=unit, yscale="log")
     for axes in (loss, *others):
         axes.set(xscale="log", xlabel="open keys per query")
         axes.invert_xaxis()
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else ""))
         axes.title.set_fontsize(10)
-        axes.legend(frameon=False, fontsize=8)
         axes.spines[["top", "right"]].set_visible(False)
+    lines, names = others[-1].get_legend_handles_labels() if others else ([], [])
+    dashed = Line2D([], [], color="black", ls="--", lw=0.8)
+    figure.legend([*lines, dashed], [*names, "the dense model"], loc="outside lower center", ncols=5, frameon=False)
     return figure
