@@ -73,7 +73,10 @@ def draw_ladder(found: Sequence[Evaluation], needed: Mapping[str, Sequence[float
     loss.plot(keys, [100 * each.relative_loss for each in found], "ko-")
     loss.axhline(0, color="black", ls="--", lw=0.8)
     loss.set(title="Loss on held-out text", ylabel="above the dense model's, %")
-    looks = {name: {"color": f"C{at}", "marker": "os^Dv<>P"[at % 8]} for at, name in enumerate([*tasks, *needed])}
+    looks = {
+        name: {"color": f"C{at}", "marker": "os^Dv<>P"[at % 8]}
+        for at, name in enumerate(dict.fromkeys([*tasks, *needed]))
+    }
     for task in tasks:
         others[0].plot(keys, [100 * each.by_task[task]["accuracy"] for each in found], label=task, **looks[task])
         others[0].axhline(100 * found[0].by_task[task]["dense_accuracy"], color=looks[task]["color"], ls="--", lw=0.8)
