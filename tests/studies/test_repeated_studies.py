@@ -71,8 +71,10 @@ def test_the_figure_shows_the_pooled_curve_and_the_caption_says_so():
     first, *others = (curve_of([[0, *[5] * k, *[10] * (20 - k)]] * 4, range(21)) for k in (3, 9, 6))
     figure = draw([("IOI", [first])], threshold=0.9, repeats={first: Repeats((first, *others))})
     assert [text.get_text() for ax in figure.axes for text in ax.texts] == ["10"]
-    assert "12 test prompts per panel" in figure.get_supxlabel().replace("\n", " ")
-    assert "3 repeats, pooled; bars: their range" in figure.get_supxlabel().replace("\n", " ")
+    said = figure.get_supxlabel().replace("\n", " ")
+    assert (
+        "zero fill; 4 test prompts in each of 3 repeats, pooled; bands: 90 % intervals; bars: range of repeats" in said
+    )
     alone = draw([("IOI", [first])], threshold=0.9)
     assert [text.get_text() for ax in alone.axes for text in ax.texts] == ["4"]
     assert "repeats" not in alone.get_supxlabel()

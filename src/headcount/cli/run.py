@@ -27,6 +27,7 @@ AGAIN = {
     "controls": "control",
 }
 """Keys whose option is given once for each value, where a kind of study takes several."""
+QUICK_HELP = "Smaller, cheaper settings, for a rough answer first: fewer prompts and draws, rankings in one pass."
 WIDTH_HELP = "Width of the figure: column or page, as in a paper; by default as wide as its panels."
 ON_HELP = (
     "Where steps run: local (processes on this machine), ray (a Ray cluster) or slurm (an array job); by default in"
@@ -91,7 +92,7 @@ def _command(kind: StudyKind) -> Command:
     place = f"headcount-results/{kind.name}"
 
     def run(
-        quick: Annotated[bool, typer.Option("--quick", help="Fewer prompts, points and draws.")] = False,
+        quick: Annotated[bool, typer.Option("--quick", help=QUICK_HELP)] = False,
         out: Annotated[Path | None, typer.Option(help=f"Output folder. Default: {place}.")] = None,
         memory: Annotated[str | None, typer.Option(help="Memory to use beyond the model, for example 8GB.")] = None,
         open_page: Annotated[bool, typer.Option("--open", help="Open the report in the browser at the end.")] = False,

@@ -241,16 +241,18 @@ def _caption(curves: Sequence[Curve], thresholds: Sequence[Threshold], repeats: 
     if methods:
         scored_on = ", prompt by prompt" if curves[0].units == "attention-edges" else ""
         parts[0] += f" scored by {', '.join(methods)}{scored_on}"
-    pairs, draws = (different(getattr(repeats[c].pooled, name) for c in curves) for name in ("pairs", "draws"))
-    chance = any(curve.draws > 1 for curve in curves)
-    parts += [f"{pairs} test prompts per panel", "bands: 90 % intervals"]
-    if chance:
-        parts.append(f"random order: mean of {draws.removeprefix('1–')} draws")
+    pairs = different(repeats[curve].curves[0].pairs for curve in curves)
+    draws = different(repeats[curve].pooled.draws for curve in curves)
+    most = max(len(repeats[curve].curves) for curve in curves)
+    parts.append(f"{' and '.join(grouped(curves, 'fill'))} fill")
+    parts.append(f"{pairs} test prompts " + (f"in each of {most} repeats, pooled" if most > 1 else "per panel"))
+    parts.append("bands: 90 % intervals")
+    if most > 1:
+        parts.append("bars: range of repeats")
     if drawn := dict.fromkeys(f"{1 - threshold:.2g}" for threshold in thresholds if threshold):
         within = " or ".join(drawn) + (", panel by panel," if len(drawn) > 1 else "")
-        parts.append(f"dots: within {within} of the whole model's effect")
+        parts.append(f"dots: within {within} of the whole effect")
         late.append("rings: reached before")
-    if (most := max(len(repeats[curve].curves) for curve in curves)) > 1:
-        parts.append(f"{most} repeats, pooled; bars: their range")
-    parts.append(f"{' and '.join(grouped(curves, 'fill'))} fill")
+    if any(curve.draws > 1 for curve in curves):
+        parts.append(f"random order: mean of {draws.removeprefix('1–')} draws")
     return "; ".join([*parts, *late])
