@@ -43,7 +43,7 @@ def measure(model: str, task: str, quick: bool, seed: int) -> dict[str, Any]:
         result = hc.run(
             "heads-kept", models=[model], tasks=[task], quick=quick, out=out, overrides=settings, quiet=True
         )
-        (entry,) = result.summary["curves"]  # type: ignore[typeddict-item]
+        (entry,) = result.summary["curves"]
     total = entry["total"]
     ends = {name: entry[name] or total for name in ("needed", "needed_low", "needed_high")}
     asked = dict(zip(ASKED, (model, task, quick, seed, hc.__version__), strict=True))

@@ -36,7 +36,7 @@ def needed(models: list[str], n: int) -> dict[str, list[float]]:
     with tempfile.TemporaryDirectory() as scratch:
         settings = {"n": n, "orders": ["absolute"], "fill": "zero"}
         result = hc.run("attention-edges-kept", models=models, tasks=TASKS, out=scratch, overrides=settings)
-        for entry in result.summary["curves"]:  # type: ignore[typeddict-item]
+        for entry in result.summary["curves"]:
             found[entry["task"]].append(entry["needed"] or entry["total"])
     return found
 

@@ -17,17 +17,27 @@ PAGES = sorted([HOME / "README.md", HOME / "CONTRIBUTING.md", HOME / "ARCHITECTU
 OURS = ("headcount", ".venv/bin/headcount")
 OTHERS = ("make", "pip")
 """Programs whose commands are not run here: targets of make are looked up."""
-PAIRS = {"--model": "tiny", "--task": "ioi", "-n": "4"}
+PAIRS = {
+    "--model": "tiny",
+    "--task": "ioi",
+    "-n": "4",
+    "--points": "2",
+    "--draws": "1",
+    "--repeats": "1",
+    "--updates": "1",
+}
+FIT = {"--seeds": "1", "--updates": "1", "--batch": "2", "--test": "2", "--ks": "1"}
+PROBES = {"--seeds": "1", "--shuffles": "1", "--epochs": "1", "--draws": "1", "--new-tokens": "2", "--comet": "no"}
 SMALLER = {
     "run heads-kept": PAIRS,
     "run edges-kept": PAIRS,
     "run attention-edges-kept": PAIRS,
-    "run head-roles": {**PAIRS, "--task": "syntax"},
-    "run masked-heads": {"--model": "tiny", "-n": "6", "--new-tokens": "2"},
+    "run head-roles": {"--model": "tiny", "--task": "syntax", "-n": "4", **FIT},
+    "run masked-heads": {"--model": "tiny", "-n": "6", "--task": "retrieval", **PROBES},
     "run my.toml": {"-n": "4"},
     "score": {"-n": "4"},
 }
-"""What is added, where a command does not say it, so that it takes a moment; studies are planned and not run."""
+"""What is added, where a command does not say it, so that it takes a moment."""
 MEANT = {"TASK": "ioi", "gsm8k": "math"}
 """What stands for something of the reader's own, or needs the hub."""
 RUN_HERE = ("methods", "tasks", "schema", "forecast", "questions", "check", "score", *SMALLER)
@@ -101,7 +111,7 @@ def smaller(words, place):
     asked = [MEANT.get(word, word) for word in words[1:] if word != "--open"]
     added = SMALLER.get(" ".join(asked[:2]), SMALLER.get(asked[0], {}))
     asked += [part for option, value in added.items() if option not in asked for part in (option, value)]
-    asked += ["--plan", "--json"] if asked[0] == "run" and "--help" not in asked else []
+    asked += ["--plan", "--json"] if asked[0] == "run" and "--on" in asked else []  # a cluster is not asked for it
     return [str(place / word) if (place / word).exists() else word for word in asked]
 
 
@@ -128,8 +138,9 @@ ONCE = list({tuple(words[1:]): (page, words) for page, words in RUN}.values())
 SHORT = [entry for entry in ONCE if entry[1][1] in RUN_HERE or " ".join(entry[1][1:3]) in RUN_HERE]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_short_commands_run(place, headcount, monkeypatch):
-    """Studies as plans, on a small random model: all that can be wrong with their settings is said before they run."""
+    """On a small random model, studies too, with as few prompts, points and fits as can be."""
     monkeypatch.chdir(place)
     alike = {tuple(smaller(words, place)): (page, words) for page, words in SHORT}
     for asked, (page, words) in alike.items():
