@@ -176,7 +176,7 @@ def test_a_study_draws_the_best_order_of_a_mean_and_reports_the_mix(shared_cache
     out = capsys.readouterr().out
     ends = {0.0: "all edges by the size of their effect", 1.0: "all edges by how much they help"}
     told = ends.get(best["mix"], f"{100 * best['mix']:.0f} % of the first edges by how much they help")
-    assert f"ioi, tiny, best: {told}" in out
+    assert f"IOI, tiny, best: {told}" in out
     circuit = hc.EdgeScores.load(tmp_path / "edges" / "ioi-tiny").circuit(best["needed"], "best", best["mix"])
     circuit.save_mib(tmp_path / "again.json")
     assert (tmp_path / "edges" / "ioi-tiny" / "circuit.json").read_text() == (tmp_path / "again.json").read_text()
