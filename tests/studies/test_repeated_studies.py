@@ -28,9 +28,10 @@ def test_repeats_are_the_steps_of_the_seeds_that_follow(folder):
     alone = [planned(folder, seed=seed, orders=["absolute"]) for seed in (0, 1, 2)]
     assert [len(steps) for steps in alone] == [2, 2, 2]
     assert all(set(steps) <= set(together) for steps in alone), "so that each is found in the cache"
-    (left,) = set(together).difference(*alone)
-    assert together[left].endswith("chance"), "which has draws, and is not repeated"
-    assert sum("repeat 2" in label for label in together.values()) == 2
+    left = [together[key] for key in set(together).difference(*alone)]
+    assert sum(label.endswith("chance") for label in left) == 1, "which has draws, and is not repeated"
+    assert sum(label.endswith("absolute · closer") for label in left) == len(left) - 1 == 3
+    assert sum("repeat 2" in label for label in together.values()) == 3
 
 
 def test_orders_by_chance_alone_are_not_repeated(folder):
@@ -65,6 +66,23 @@ def test_the_summary_speaks_of_all_repeats(folder, shared_cache, tmp_path):
     assert entry["needed_range"] == list(faithful.span)
     assert (chance["order"], chance["repeats"]) == ("chance", 1)
     assert len(list((tmp_path / "scores").iterdir())) == 1
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_all_repeats_are_measured_where_their_mean_crosses(folder, shared_cache, tmp_path):
+    """A grid of two points alone, so that every sweep knows its own crossing and little else."""
+    overrides = {**SMALL, "repeats": 3, "points": 2, "precision": 0.0}
+    result = hc.run("heads-kept", models=[folder], tasks=["ioi"], out=tmp_path, overrides=overrides, quiet=True)
+    found = result.cells[0].repeats(result.curves[0])
+    reached = found.units_needed(0.9, aim="reached").value
+    before = max(k for k in found.pooled.ks if k < reached)
+    assert reached - before == 1
+    assert len({curve.first_k(0.9, "reached") for curve in found.curves}) > 1, "else there is nothing to see"
+    assert all({before, reached} <= set(curve.ks) for curve in found.curves)
+    (alone,) = hc.run(
+        "heads-kept", models=[folder], tasks=["ioi"], out=tmp_path, overrides={**overrides, "repeats": 1}, quiet=True
+    ).cells
+    assert not {before, reached} <= set(alone.curves[0].ks), "of its own accord it was not measured there"
 
 
 def test_the_figure_shows_the_pooled_curve_and_the_caption_says_so():

@@ -164,15 +164,20 @@ def test_few_prompts_confirm_nothing():
 # Points that a sweep adds
 
 
-def test_points_are_added_where_a_curve_is_reached_and_where_it_is_faithful():
-    curve = curve_of([[0, 5, 23, 14, 10.5, 10]], [0, 30, 60, 100, 200, 336])
-    around = points_around(curve, 0.9, 0.0, at_once=6)
-    assert min(around) > 30
-    assert max(around) < 200
-    assert {30 < k < 60 for k in around} == {True, False}
+def test_points_are_added_where_a_curve_is_reached_and_then_where_it_is_faithful():
+    coarse = curve_of([[0, 5, 23, 14, 10.5, 10]], [0, 30, 60, 100, 200, 336])
+    assert all(30 < k < 60 for k in points_around(coarse, 0.9, 0.0, at_once=6)), "the k between may be faithful"
+    jumping = curve_of([[0, 5, 23, 14, 10.5, 10]], [0, 30, 31, 100, 200, 336])
+    assert all(100 < k < 200 for k in points_around(jumping, 0.9, 0.0, at_once=6)), "no k between is"
+    assert points_around(jumping, 0.9, 0.6, at_once=6) == [], "as close as asked for"
     known = curve_of([[0, 5, 23, 14, 10.5, 10]], [0, 30, 31, 199, 200, 336])
     assert points_around(known, 0.9, 0.0, at_once=6) == []
-    assert points_around(curve, 0.9, 0.6, at_once=6) == [], "as close as asked for"
+
+
+def test_a_jump_past_the_range_is_followed_to_one_unit_whatever_the_precision():
+    rising, jumping = (curve_of([[0, 8, at, 10]], [0, 100, 110, 1000]) for at in (9.5, 12))
+    assert points_around(rising, 0.9, 0.1, at_once=3) == []
+    assert points_around(jumping, 0.9, 0.1, at_once=3) == [102, 105, 108]
 
 
 @pytest.mark.parametrize("order", ["absolute", "signed"])

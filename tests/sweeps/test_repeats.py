@@ -54,6 +54,22 @@ def test_between_its_own_points_a_curve_is_straight():
     assert pooled.pairs == fine.pairs + coarse.pairs
 
 
+def test_points_that_were_measured_later_join_a_curve():
+    whole = rising(20, apart=0.3)
+    said = {"said": np.arange(101 * 4.0).reshape(101, 4)}
+    first, later = (
+        replace(
+            curve_of(whole.values["logit_diff"][0, list(ks)].T, ks), said={"said": said["said"][list(ks)]}, words=words
+        )
+        for ks, words in (((0, 10, 100), {"1": " a"}), ((0, 5, 60, 100), {"2": " b"}))
+    )
+    joined = first.joined(later)
+    assert joined.ks == (0, 5, 10, 60, 100)
+    np.testing.assert_array_equal(joined.values["logit_diff"], whole.values["logit_diff"][:, list(joined.ks)])
+    np.testing.assert_array_equal(joined.said["said"], said["said"][list(joined.ks)])
+    assert joined.words == {"1": " a", "2": " b"}
+
+
 def test_the_interval_of_the_mean_curve_is_students_over_repeats():
     curves = tuple(map(rising, (11, 14, 17, 20, 26)))
     low, high = np.quantile(hc.Repeats(curves).pooled._samples("explained_effect", 0.9)[:, 10], ends_of(0.9))

@@ -187,6 +187,20 @@ class Curve(Saved, Tabled, Shown):
         ks, done = np.asarray(self.ks, dtype=np.float64), self._done(self._samples(EXPLAINED, level, stream))
         return tuple(first_k(ks, holds(done, threshold, aim)) for threshold in thresholds)
 
+    def joined(self, other: "Curve") -> "Curve":
+        """This curve, and what another one of the same order and prompts has at other k."""
+        new = [place for place, k in enumerate(other.ks) if k not in self.ks]
+        ks = np.array([*self.ks, *(other.ks[place] for place in new)])
+        order = ks.argsort()
+
+        def together(own: dict[str, Floats], more: dict[str, Floats], axis: int) -> dict[str, Floats]:
+            pairs = {name: (value, more[name].take(new, axis)) for name, value in own.items()}
+            return {name: np.concatenate(both, axis).take(order, axis) for name, both in pairs.items()}
+
+        values, said = together(self.values, other.values, 1), together(self.said, other.said, 0)
+        words = {**other.words, **self.words}
+        return replace(self, ks=tuple(ks[order].tolist()), values=values, said=said, words=words)
+
     def closeness(self, k: int) -> Closeness:
         """How close the first k units come to the whole model, prompt by prompt; of a chance order, in the mean of its
         draws."""

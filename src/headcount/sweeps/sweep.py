@@ -11,7 +11,7 @@ from ..core.errors import HeadcountError, require_draws, require_known, require_
 from ..core.plain import quoted
 from ..core.progress import progress_bar
 from ..core.provenance import Facts, provenance
-from ..core.words import AIMS, GRIDS, ORDERS, POSITIONS, AttentionMethod, Mode, Positions, Readers, in_words
+from ..core.words import GRIDS, ORDERS, POSITIONS, Aim, AttentionMethod, Mode, Positions, Readers, in_words
 from ..edit import Fill
 from ..meters import Advance, Meter
 from ..meters.meter import WHOLE, Part
@@ -47,10 +47,7 @@ def trace(
     curve = Curve(**facts, ks=tuple(ks), values=values)
     refine = None if part != WHOLE else refine
     while refine and rounds and (missing := refine(curve)):
-        found, together = measured(order, meter, missing), np.array([*curve.ks, *missing])
-        place = together.argsort()
-        values = {name: np.concatenate([curve.values[name], found[name]], axis=1)[:, place] for name in curve.values}
-        curve = replace(curve, ks=tuple(together[place].tolist()), values=values)
+        curve = curve.joined(replace(curve, ks=tuple(missing), values=measured(order, meter, missing)))
         rounds -= 1
     if part != WHOLE:
         return curve
@@ -187,16 +184,19 @@ def points_to_measure(units: AnyUnits, ks: Ks, points: int, order: str, draws: i
 
 
 def points_around(curve: Curve, threshold: float, precision: float, at_once: int) -> list[int]:
-    """A few k between the last point before a threshold of explained effect is reached and the first at which it is,
-    and the same where the curve becomes faithful; none when each two are as close as the precision, a share of the
-    units needed, asks for: 0 for one unit."""
-    wanted = {curve.first_k(threshold, aim) for aim in AIMS} if threshold else set()
-    found: set[int] = set()
-    for needed in (k for k in wanted if k is not None and k != curve.ks[0]):
-        before = max(k for k in curve.ks if k < needed)
-        if needed - before > max(precision * needed, 1):
-            found |= {int(k) for k in np.linspace(before, needed, at_once + 2).round()[1:-1]}
-    return sorted(found - set(curve.ks))
+    """A few k between the last point before a threshold of explained effect is reached and the first at which it is;
+    once these two are close enough, the same where the curve becomes faithful. Close enough is what the precision, a
+    share of the units needed, asks for: 0 for one unit. A curve that jumps past the wanted range is followed to one
+    unit, as the k in between may lie within it."""
+    aims: tuple[Aim, ...] = ("reached", "faithful")
+    for aim in aims if threshold else ():
+        needed = curve.first_k(threshold, aim)
+        if needed is None or needed == curve.ks[0]:
+            continue
+        before, jumps = max(k for k in curve.ks if k < needed), curve.first_k(threshold) != needed
+        if needed - before > max(0 if jumps else precision * needed, 1):
+            return sorted({int(k) for k in np.linspace(before, needed, at_once + 2).round()[1:-1]} - set(curve.ks))
+    return []
 
 
 def unit_grid(units: str, total: int, ks: Ks, points: int, shares: bool = True) -> list[int]:

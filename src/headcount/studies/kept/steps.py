@@ -31,6 +31,7 @@ from ...tasks.nonsense import PREFIX
 from ..kind import StudyKind
 from ..plan import Found, Job, ScoredCell, ScoredWork, Step, Subject, mean_length, parts_of
 from ..reading import reading_step
+from .closer import closer_plan
 from .controls import control_plan
 from .settings import AttentionEdgesKept, EdgesKept, HeadsKept, Kept, ScoredKept
 
@@ -87,14 +88,29 @@ def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memo
     panel = panel.for_task(task)
     first = plan_once(kind, panel, name, model, task, memory)
     ranked = [order for order in panel.orders if order in SCORE_ORDERS]
-    again, seen = list[KeptWork](), {task.fingerprint}
+    again, drawn, seen = list[KeptWork](), [task], {task.fingerprint}
     for number in range(1, panel.repeats if ranked else 1):
         other = panel.changed(seed=panel.seed + number, repeats=1, orders=ranked, **_alone(panel))
-        drawn = cast(Task, other.examples(model))
-        if drawn.fingerprint not in seen:
-            seen.add(drawn.fingerprint)
-            again.append(plan_once(kind, other, name, model, drawn, memory, f" · repeat {number + 1}"))
-    return replace(first, again=tuple(again))
+        examples = cast(Task, other.examples(model))
+        if examples.fingerprint not in seen:
+            seen.add(examples.fingerprint)
+            drawn.append(examples)
+            again.append(plan_once(kind, other, name, model, examples, memory, f" · repeat {number + 1}"))
+    # Attention edges are scored inside their sweeps, and would be scored again for a few k more.
+    works = [first, *again] if panel.units == "attention-edges" else _closer([first, *again], drawn)
+    return replace(works[0], again=tuple(works[1:]))
+
+
+def _closer(works: Sequence[KeptWork], tasks: Sequence[Task]) -> list[KeptWork]:
+    """Repeats with the curves that the mean of all asks for, in all orders but by chance."""
+    if len(works) == 1:
+        return list(works)
+    by_order = [dict(zip(work.panel.orders, work.sweeps, strict=True)) for work in works]
+    for order in (order for order in by_order[0] if order in SCORE_ORDERS):
+        curves = [sweeps[order] for sweeps in by_order]
+        for number, (work, task) in enumerate(zip(works, tasks, strict=True)):
+            by_order[number][order] = closer_plan(number, curves, work.scoring, task)
+    return [replace(work, sweeps=tuple(own.values())) for work, own in zip(works, by_order, strict=True)]
 
 
 def plan_once(

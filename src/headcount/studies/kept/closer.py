@@ -1,0 +1,61 @@
+"""Repeats, measured closer where the mean of all of them crosses the threshold.
+
+A sweep is fine around its own crossing. The mean of several crosses elsewhere, where each of them may be known at a few
+k only, and goes from too little to too much between two of these. So every repeat has one step more, which needs the
+curves of all, and measures its own units at those two k and at a few between them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...core.cache import Result
+from ...core.words import AIMS
+from ...rank.scores import EdgeScores, HeadScores
+from ...sweeps import Curve, Repeats, sweep
+from ...sweeps.mix import Mix
+from ...sweeps.orders import Scores
+from ...sweeps.sweep import points_around
+from ...tasks.examples import Task
+from ..plan import Job, Step, mean_length
+
+POINTS = 4
+"""Between the two, at most."""
+
+
+def closer_plan(number: int, curves: Sequence[Step[Curve]], scoring: Step[Result] | None, task: Task) -> Step[Curve]:
+    """The curve of one of the repeats with the k that the mean of all asks for."""
+    own = curves[number]
+    assert own.subject is not None
+    rest: dict[str, Any] = {"needs": (*([scoring] if scoring else []), *curves), "memory": own.memory}
+    settings, runs = {**own.settings, "own": number}, (POINTS + 2) * len(task.test)
+    return own.subject.step(f"{own.label} · closer", closer_step, settings, runs, mean_length(task.test), **rest)
+
+
+def closer_step(job: Job[Task], *needed: Scores | Curve) -> Curve:
+    settings = dict(job.settings)
+    # Steps may have been done when the same model had another name.
+    model, task = job.model, job.examples
+    curves = tuple(replace(each, model=model.name, task=task.name) for each in needed if isinstance(each, Curve))
+    own, threshold = curves[int(settings.pop("own"))], settings["threshold"]
+    missing = sorted(_wanted(Repeats(curves).pooled, threshold, settings["precision"]) - set(own.ks))
+    if not missing:
+        return own
+    scores = next((each for each in needed if isinstance(each, HeadScores | EdgeScores)), None)
+    told = {
+        **settings,
+        "ks": missing,
+        "threshold": 0.0,  # these k and no others
+        "mix": None if own.mix is None else Mix(own.mix, {}),
+        "advance": job.paid(mean_length(task.test)),
+    }
+    return own.joined(sweep(model, task, scores, **told))
+
+
+def _wanted(pooled: Curve, threshold: float, precision: float) -> set[int]:
+    """Before and at the crossings of the mean, and a few k between."""
+    found = set(points_around(pooled, threshold, precision, POINTS))
+    for aim in AIMS:
+        if k := pooled.first_k(threshold, aim):
+            found |= {k, max(other for other in pooled.ks if other < k)}
+    return found
