@@ -125,3 +125,13 @@ def test_repeats_are_of_one_question():
         hc.Repeats((rising(3), rising(3, "other")))
     with pytest.raises(hc.HeadcountError, match="at least one curve"):
         hc.Repeats(())
+
+
+def test_a_resampling_of_repeats_that_jumps_at_one_head_does_not_need_all_of_them():
+    """Each repeat goes past the range at a head of its own, so that the mean of many would rise evenly; that of four is
+    within it at 12, while many of its resamplings go from too little to too much at once."""
+    jumping = tuple(curve_of([[0] * at + [13] * (30 - at) + [10]] * 4, range(31)) for at in (9, 10, 12, 14))
+    needed = hc.Repeats(jumping).units_needed(0.9)
+    assert needed.value == 12
+    assert 12 < needed.high <= 14
+    assert hc.Repeats(jumping).pooled.units_needed(0.9).high == 30, "as a single ranking would have it"

@@ -20,6 +20,7 @@ from .needed import (
     first_k,
     holds,
     interval_of_k,
+    resampled_first_k,
     stays_from,
     whole_number,
 )
@@ -155,16 +156,17 @@ class Curve(Saved, Tabled, Shown):
         return self.needed_at((threshold,), level, aim)[0]
 
     def needed_at(
-        self, thresholds: Sequence[float], level: float = 0.9, aim: Aim = "faithful"
+        self, thresholds: Sequence[float], level: float = 0.9, aim: Aim = "faithful", jumps: bool = True
     ) -> tuple[UnitsNeeded, ...]:
-        """`units_needed` at many thresholds, from the same resamplings."""
+        """`units_needed` at many thresholds, from the same resamplings. `jumps`: whether one unit more can take it past
+        the range, as with one ranking; see `needed.py`."""
         require_known(aim, AIMS, "aim")
         ks, done = np.asarray(self.ks, dtype=np.float64), self._done(self._mean(EXPLAINED))
         samples = self._done(self._samples(EXPLAINED, level))
         ends = np.quantile(samples, ends_of(level), axis=0)
         found = []
         for at in thresholds:
-            interval = interval_of_k(ks, done, samples, ends, at, level, aim)
+            interval = interval_of_k(ks, done, samples, ends, at, level, aim, jumps)
             numbers = map(whole_number, (*interval, stays_from(ks, holds(done, at, aim))))
             value, low, high, stays = numbers
             found.append(UnitsNeeded(value, low, high, self.total, at, level, self.units, self.mode, aim, stays))
@@ -176,16 +178,12 @@ class Curve(Saved, Tabled, Shown):
         done = self._done(self._mean(EXPLAINED))
         return whole_number(float(first_k(np.asarray(self.ks, dtype=np.float64), holds(done, threshold, aim))))
 
-    def crossings(self, threshold: float, level: float | None, aim: Aim = "faithful", stream: int = 0) -> Floats:
+    def crossings(
+        self, threshold: float, level: float | None, aim: Aim = "faithful", stream: int = 0, jumps: bool = True
+    ) -> Floats:
         """The same in every resampling, [sample]; infinite where it never comes to that."""
-        return self.crossings_at((threshold,), level, aim, stream)[0]
-
-    def crossings_at(
-        self, thresholds: Sequence[float], level: float | None, aim: Aim = "faithful", stream: int = 0
-    ) -> tuple[Floats, ...]:
-        """`crossings` at many thresholds."""
-        ks, done = np.asarray(self.ks, dtype=np.float64), self._done(self._samples(EXPLAINED, level, stream))
-        return tuple(first_k(ks, holds(done, threshold, aim)) for threshold in thresholds)
+        samples = self._done(self._samples(EXPLAINED, level, stream))
+        return resampled_first_k(np.asarray(self.ks, dtype=np.float64), samples, threshold, aim, jumps)
 
     def joined(self, other: "Curve") -> "Curve":
         """This curve, and what another one of the same order and prompts has at other k."""

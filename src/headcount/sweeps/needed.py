@@ -130,6 +130,20 @@ def first_k(ks: Floats, holding: Bools) -> Floats:
     return np.asarray(np.where(holding.any(-1), ks[holding.argmax(-1)], np.inf))
 
 
+def resampled_first_k(ks: Floats, samples: Floats, threshold: float, aim: Aim, jumps: bool) -> Floats:
+    """The first k of each resampling of a curve, [sample, k].
+
+    A sweep is made fine where its own mean is near the range. A resampling that passes it elsewhere, between two k with
+    others between them that were not measured, was in it there; its k is then the upper one. And where one unit more
+    can make a curve jump over the range, `jumps`, one that does so is faithful only where it comes back, which may be
+    with all units. The mean over many rankings has no such jumps, as they come at another k in each; that over a few
+    repeats shows some of them, and a resampling of it more.
+    """
+    within = holds(samples, threshold, aim)
+    within[:, 1:] |= (samples[:, :-1] < threshold) & (samples[:, 1:] > threshold) & ((np.diff(ks) > 1) | (not jumps))
+    return first_k(ks, within)
+
+
 def stays_from(ks: Floats, holding: Bools) -> float:
     """The first k from which it holds at every k; infinite where it does not hold at the last."""
     broken = np.flatnonzero(~holding)
@@ -138,7 +152,7 @@ def stays_from(ks: Floats, holding: Bools) -> float:
 
 
 def interval_of_k(
-    ks: Floats, done: Floats, samples: Floats, ends: Floats, threshold: float, level: float, aim: Aim
+    ks: Floats, done: Floats, samples: Floats, ends: Floats, threshold: float, level: float, aim: Aim, jumps: bool
 ) -> tuple[float, float, float]:
     """The first k of a curve [k] and the interval that its resamplings [sample, k] leave, whose own quantiles of this
     level are `ends`, [end, k].
@@ -153,12 +167,7 @@ def interval_of_k(
     touching = holds(top, threshold, "reached")
     if aim == "faithful":
         touching &= bottom <= 2 - threshold + ROUNDING
-    # A sweep is made fine where its own mean is near the range. A resampling that passes it elsewhere, between two k
-    # with others between them that were not measured, was in it there; its k is then the upper one.
-    passes = (samples[:, :-1] < threshold) & (samples[:, 1:] > threshold) & (np.diff(ks) > 1)
-    within = holds(samples, threshold, aim)
-    within[:, 1:] |= passes
-    firsts = first_k(ks, within)
+    firsts = resampled_first_k(ks, samples, threshold, aim, jumps)
     upper = float(np.quantile(firsts, ends_of(level)[1], method="closest_observation"))
     surely = float(first_k(ks, holds(bottom, threshold, "reached")))
     return value, min(float(first_k(ks, touching)), value), max(surely, upper, value)

@@ -75,9 +75,10 @@ class Repeats:
     ) -> tuple[UnitsNeeded, ...]:
         """`units_needed` at many thresholds."""
         each = zip(*([curve.first_k(at, aim) for at in thresholds] for curve in self.curves), strict=True)
-        found = self.pooled.needed_at(thresholds, level, aim)
-        if len(self.curves) > 1:
-            alone = self.by_prompt.needed_at(thresholds, level, aim)
+        several = len(self.curves) > 1
+        found = self.pooled.needed_at(thresholds, level, aim, jumps=not several)
+        if several:
+            alone = self.by_prompt.needed_at(thresholds, level, aim, jumps=False)
             found = tuple(_wider(one, other) for one, other in zip(found, alone, strict=True))
         return tuple(replace(one, each=own) for one, own in zip(found, each, strict=True))
 
@@ -94,7 +95,7 @@ def compare_repeats(first: Repeats, second: Repeats, threshold: float = 0.9, lev
     of one with the first of the other, and so on, on the same prompts where they are the same."""
     count = min(len(first.curves), len(second.curves))
     sides = [Repeats(side.curves[:count]) for side in (first, second)]
-    return compare(sides[0].pooled, sides[1].pooled, threshold, level)
+    return compare(sides[0].pooled, sides[1].pooled, threshold, level, jumps=count == 1)
 
 
 def _at(curve: Curve, name: str, ks: Sequence[int]) -> Floats:
