@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import TypedDict
 
-from ...core.provenance import Facts
-from ...core.words import Control
+from ...core.words import Control, Positions, Readers
 from ...sweeps import Curve, control, sweep
 from ...sweeps.orders import Scores
 from ...tasks.examples import Example, Task
-from ..outputs import facts_of, rounded
+from ..outputs import rounded
 from ..plan import Job, Step, Subject, mean_length
 
 POINTS = 8
@@ -36,39 +35,71 @@ class ControlEntry(TypedDict):
     explained_high: float | None
 
 
+class Sweeping(TypedDict, total=False):
+    """What `headcount.sweep` is told; of a panel, where it has them."""
+
+    units: str
+    keep: str
+    mask: str
+    threshold: float
+    draws: int
+    seed: int
+    fill: str
+    metric: str
+    positions: Positions
+    readers: Readers
+    prune: bool
+    memory: int | None
+
+
+class ControlTold(TypedDict):
+    sweep: Sweeping
+    shuffled: bool
+
+
 def control_plan(
     kind: Control,
     subject: Subject,
     label: str,
-    settings: Facts,
+    sweeping: Sweeping,
     test: Sequence[Example],
     needs: tuple[Step[Scores], Step[Curve]],
     memory: int,
 ) -> Step[Curve]:
     """A step that needs the scores to go by and the real curve."""
-    told = {name: value for name, value in settings.items() if name not in ("points", "precision")}
-    told["shuffled"] = kind == "shuffled"
+    told = ControlTold(sweep=sweeping, shuffled=kind == "shuffled")
     runs, each = (POINTS + 3) * len(test), mean_length(test)
     return subject.step(f"{label} · {kind}", control_step, told, runs, each, needs=needs, memory=memory)
 
 
-def control_step(job: Job[Task], scores: Scores, real: Curve) -> Curve:
-    settings = dict(job.settings)
-    threshold, shuffled = settings.pop("threshold"), settings.pop("shuffled")
-    scores = scores.shuffled(settings["seed"]) if shuffled else scores
-    ks, needed = real.ks[:: max(len(real.ks) // POINTS, 1)], real.first_k(threshold)
-    settings |= {"ks": [*ks, *([] if needed is None else [needed])], "threshold": 0}
-    return sweep(job.model, job.examples, scores, advance=job.paid(mean_length(job.examples.test)), **settings)
+def control_step(job: Job[Task, ControlTold], scores: Scores, real: Curve) -> Curve:
+    told = job.settings["sweep"]
+    scores = scores.shuffled(told["seed"]) if job.settings["shuffled"] else scores
+    few, needed = real.ks[:: max(len(real.ks) // POINTS, 1)], real.first_k(told["threshold"])
+    ks, advance = [*few, *([] if needed is None else [needed])], job.paid(mean_length(job.examples.test))
+    as_it_is: Sweeping = {**told, "threshold": 0}
+    return sweep(job.model, job.examples, scores, **as_it_is, ks=ks, advance=advance)
 
 
-def control_entries(real: Curve, controls: Mapping[Control, Curve], threshold: float) -> list[Facts]:
+def control_entries(real: Curve, controls: Mapping[Control, Curve], threshold: float) -> list[ControlEntry]:
     """None where the task itself never has enough units."""
-    k, found = real.first_k(threshold), list[Facts]()
+    k, found = real.first_k(threshold), list[ControlEntry]()
     if k is None:
         return found
     for kind, curve in controls.items():
         share = control(real, curve, k)
-        ends = {"explained_low": rounded(share.low), "explained_high": rounded(share.high)}
-        told = facts_of(real, "task", "model", "method", "order", "fill")
-        found.append({**told, "control": kind, "k": k, "explained": rounded(share.value), **ends})
+        found.append(
+            ControlEntry(
+                task=real.task,
+                model=real.model,
+                method=real.method,
+                order=real.order,
+                fill=real.fill,
+                control=kind,
+                k=k,
+                explained=rounded(share.value),
+                explained_low=rounded(share.low),
+                explained_high=rounded(share.high),
+            )
+        )
     return found

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from ...core.provenance import Facts, versions
+from ...core.provenance import Facts, part_of, versions
 from .data import Provenance
 
 MODEL_FACTS = ("name", "class", "sha256", "dtype", "device", "attention")
@@ -13,11 +13,9 @@ MOST_FILES = 300
 def origin_of(folder: Path, command: str, leave_out: tuple[str, ...]) -> Provenance:
     """From provenance.json and study.toml, where they are there."""
     facts = _read(folder / "provenance.json")
-    found = [*facts.get("scores", []), *facts.get("curves", [])]
-    models = {
-        json.dumps(model): model for model in (origin.get("model") for origin in found) if isinstance(model, dict)
-    }
-    made_with = facts.get("versions") or versions()
+    found = [part_of(origin, "model") for kind in ("scores", "curves") for origin in _tables(facts, kind)]
+    models = {json.dumps(model): model for model in found if model}
+    made_with = part_of(facts, "versions") or versions()
     toml = folder / "study.toml"
     return Provenance(
         versions={str(name): str(version) for name, version in made_with.items()},
@@ -26,7 +24,7 @@ def origin_of(folder: Path, command: str, leave_out: tuple[str, ...]) -> Provena
         cite=citation(str(made_with.get("headcount", ""))),
         toml=toml.read_text(encoding="utf-8") if toml.is_file() else "",
         files=files_of(folder, leave_out),
-        steps=[str(step.get("label", "")) for step in facts.get("steps", [])],
+        steps=[str(step.get("label", "")) for step in _tables(facts, "steps")],
     )
 
 
@@ -42,6 +40,11 @@ def citation(version: str) -> str:
         "@software{headcount,\n  title = {headcount: how many attention heads does a behaviour need, and which ones?},"
         f"\n  version = {{{version}}},\n  license = {{Apache-2.0}}\n}}"
     )
+
+
+def _tables(facts: Facts, name: str) -> list[Facts]:
+    found = facts.get(name)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _read(path: Path) -> Facts:
