@@ -21,6 +21,9 @@ PASSED_ON = ("HF_", "HEADCOUNT_", "TRANSFORMERS_", "ONEDNN_", "MKL_", "TOKENIZER
 """Beginnings of the names of settings that a worker takes from the driver's environment."""
 
 
+Ending = Literal["done", "refused", "failed"]
+
+
 class Setup(TypedDict):
     settings: dict[str, str]
     """Of the environment."""
@@ -34,7 +37,7 @@ class Setup(TypedDict):
 class Answer(TypedDict):
     """How an errand ended: what became of it, in words where it did not end well, and what was paid."""
 
-    kind: Literal["done", "refused", "failed"]
+    kind: Ending
     words: str
     paid: float
 
@@ -63,15 +66,13 @@ class Hand:
 
     def do(self, errand: Mapping[str, object]) -> Answer:
         self.paid = Paid()
+        kind: Ending = "done"
+        words = ""
         try:
             Errand.parse(dict(errand)).run(self.bench, self.store, self.paid, lambda words: None)
-            return self._answer("done")
         except HeadcountError as error:
-            return self._answer("refused", f"{error} (On {platform.node()}.)")
+            kind, words = "refused", f"{error} (On {platform.node()}.)"
         except Exception as error:
-            if told := limit_in_words(error):
-                return self._answer("refused", told)
-            return self._answer("failed", "".join(traceback.format_exception(error)))
-
-    def _answer(self, kind: Literal["done", "refused", "failed"], words: str = "") -> Answer:
+            told = limit_in_words(error)
+            kind, words = "refused" if told else "failed", told or "".join(traceback.format_exception(error))
         return {"kind": kind, "words": words, "paid": self.paid.total}

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import TypedDict
 
+from ...core.provenance import Facts
 from ...core.words import Control, Positions, Readers
 from ...sweeps import Curve, control, sweep
 from ...sweeps.orders import Scores
 from ...tasks.examples import Example, Task
-from ..outputs import rounded
+from ..outputs import facts_of, rounded
 from ..plan import Job, Step, Subject, mean_length
 
 POINTS = 8
@@ -81,25 +82,14 @@ def control_step(job: Job[Task, ControlTold], scores: Scores, real: Curve) -> Cu
     return sweep(job.model, job.examples, scores, **as_it_is, ks=ks, advance=advance)
 
 
-def control_entries(real: Curve, controls: Mapping[Control, Curve], threshold: float) -> list[ControlEntry]:
-    """None where the task itself never has enough units."""
-    k, found = real.first_k(threshold), list[ControlEntry]()
+def control_entries(real: Curve, controls: Mapping[Control, Curve], threshold: float) -> list[Facts]:
+    """As `ControlEntry` has them; none where the task itself never has enough units."""
+    k, found = real.first_k(threshold), list[Facts]()
     if k is None:
         return found
     for kind, curve in controls.items():
         share = control(real, curve, k)
-        found.append(
-            ControlEntry(
-                task=real.task,
-                model=real.model,
-                method=real.method,
-                order=real.order,
-                fill=real.fill,
-                control=kind,
-                k=k,
-                explained=rounded(share.value),
-                explained_low=rounded(share.low),
-                explained_high=rounded(share.high),
-            )
-        )
+        ends = {"explained_low": rounded(share.low), "explained_high": rounded(share.high)}
+        told = facts_of(real, "task", "model", "method", "order", "fill")
+        found.append({**told, "control": kind, "k": k, "explained": rounded(share.value), **ends})
     return found
