@@ -3,6 +3,9 @@
 import json
 from pathlib import Path
 
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
 from ...core.provenance import Facts, part_of, versions
 from .data import Provenance
 
@@ -10,12 +13,21 @@ MODEL_FACTS = ("name", "class", "sha256", "dtype", "device", "attention")
 MOST_FILES = 300
 
 
+class _Written(TypedDict, total=False):
+    """What a page shows of provenance.json."""
+
+    versions: dict[str, object]
+    scores: list[Facts]
+    curves: list[Facts]
+    steps: list[Facts]
+
+
 def origin_of(folder: Path, command: str, leave_out: tuple[str, ...]) -> Provenance:
     """From provenance.json and study.toml, where they are there."""
     facts = _read(folder / "provenance.json")
-    found = [part_of(origin, "model") for kind in ("scores", "curves") for origin in _tables(facts, kind)]
+    found = [part_of(origin, "model") for origin in (*facts.get("scores", []), *facts.get("curves", []))]
     models = {json.dumps(model): model for model in found if model}
-    made_with = part_of(facts, "versions") or versions()
+    made_with = facts.get("versions") or versions()
     toml = folder / "study.toml"
     return Provenance(
         versions={str(name): str(version) for name, version in made_with.items()},
@@ -24,7 +36,7 @@ def origin_of(folder: Path, command: str, leave_out: tuple[str, ...]) -> Provena
         cite=citation(str(made_with.get("headcount", ""))),
         toml=toml.read_text(encoding="utf-8") if toml.is_file() else "",
         files=files_of(folder, leave_out),
-        steps=[str(step.get("label", "")) for step in _tables(facts, "steps")],
+        steps=[str(step.get("label", "")) for step in facts.get("steps", [])],
     )
 
 
@@ -42,14 +54,10 @@ def citation(version: str) -> str:
     )
 
 
-def _tables(facts: Facts, name: str) -> list[Facts]:
-    found = facts.get(name)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-
-
-def _read(path: Path) -> Facts:
+def _read(path: Path) -> _Written:
+    """Nothing where it is not there, or no JSON object; an error where its parts are not what they should be."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return TypeAdapter(_Written).validate_python(found) if isinstance(found, dict) else {}
