@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing_extensions import TypedDict
 
 from ...core.provenance import Facts
-from ...core.words import Control, Positions, Readers
+from ...core.words import Control
 from ...sweeps import Curve, control, sweep
 from ...sweeps.orders import Scores
 from ...tasks.examples import Example, Task
 from ..outputs import facts_of, rounded
 from ..plan import Job, Step, Subject, mean_length
+from .told import ControlTold, Sweeping
 
 POINTS = 8
 """At which a control is measured, beside the units needed: enough for a line in the figure."""
@@ -34,28 +35,6 @@ class ControlEntry(TypedDict):
     explained: float | None
     explained_low: float | None
     explained_high: float | None
-
-
-class Sweeping(TypedDict, total=False):
-    """What `headcount.sweep` is told; of a panel, where it has them."""
-
-    units: str
-    keep: str
-    mask: str
-    threshold: float
-    draws: int
-    seed: int
-    fill: str
-    metric: str
-    positions: Positions
-    readers: Readers
-    prune: bool
-    memory: int | None
-
-
-class ControlTold(TypedDict):
-    sweep: Sweeping
-    shuffled: bool
 
 
 def control_plan(

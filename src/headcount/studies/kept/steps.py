@@ -3,14 +3,12 @@ prompt by prompt inside their sweep, and have no scores of their own.) Repeats a
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NotRequired, cast
+from typing import cast
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from ...core.cache import Result
-from ...core.provenance import Facts
-from ...core.words import SCORE_ORDERS, Control, Mode, Positions, Readers
+from ...core.words import SCORE_ORDERS, Control, Mode
 from ...edit import Fill, check_fill
 from ...edit.attention_fills import mean_bytes
 from ...meters import TOKENS_A_PASS
@@ -47,69 +45,12 @@ from ..plan import (
 )
 from ..reading import reading_step
 from .closer import closer_plan
-from .controls import Sweeping, control_plan
+from .controls import control_plan
 from .settings import AttentionEdgesKept, EdgesKept, HeadsKept, Kept, ScoredKept
+from .told import GivenTold, GridSweeping, ScoreAsked, ScoreTold, Scoring, SearchTold, Sweeping, SweepTold
 
 CHANCE_SHARE = 2
 """How many times fewer points orders by chance have."""
-
-
-class ScoreAsked(TypedDict, total=False):
-    """Of a panel, where it has them."""
-
-    metric: str
-    fill: str
-    steps: int
-    seed: int
-    positions: Positions
-
-
-class Scoring(ScoreAsked, total=False):
-    """What `headcount.score` is told."""
-
-    method: str
-    readers: Readers
-    memory: int | None
-
-
-class ScoreTold(TypedDict):
-    score: Scoring
-    fit: Facts | None
-    code: str
-    """Hash of a method from outside."""
-
-
-class GivenTold(TypedDict):
-    """Scores that were made before, by value."""
-
-    method: str
-    metric: str
-    signed: bool
-    samples: str
-    by_pair: list[list[list[float]]]
-
-
-class Searching(TypedDict, total=False):
-    """What `headcount.search` is told."""
-
-    threshold: float
-    metric: str
-    fill: str
-    positions: Positions
-    seed: int
-
-
-class GridSweeping(Sweeping, total=False):
-    ks: str | list[int] | None
-    points: int
-    precision: float
-
-
-class SweepTold(TypedDict):
-    sweep: GridSweeping
-    learning: NotRequired[Facts]
-    """How attention edges are learned, where they are."""
-    part: NotRequired[list[int]]
 
 
 @dataclass(frozen=True)
@@ -256,7 +197,7 @@ def plan_once(
 
     searching: Step[Searched] | None = None
     if isinstance(panel, HeadsKept) and panel.search and scoring is not None:
-        sought, runs = told_by(panel, Searching, metric=task.metric), MASKS * len(task.train)
+        sought, runs = told_by(panel, SearchTold, metric=task.metric), MASKS * len(task.train)
         words, each, needs = f"{label} · search", mean_length(task.train), (scoring,)
         searching = subject.step(words, search_step, sought, runs, each, needs=needs, memory=score_bytes)
     sweeps: dict[str, Step[Curve]] = {order: swept(order) for order in panel.orders}
@@ -296,7 +237,7 @@ def given_step(job: Job[Task, GivenTold]) -> HeadScores:
     return HeadScores(*about, by_pair, told["samples"], told["signed"])
 
 
-def search_step(job: Job[Task, Searching], scores: HeadScores) -> Searched:
+def search_step(job: Job[Task, SearchTold], scores: HeadScores) -> Searched:
     return search(job.model, job.examples, scores, **job.settings, advance=job.paid(mean_length(job.examples.train)))
 
 
