@@ -242,7 +242,7 @@ def test_a_key_shows_all_that_its_step_depends_on(folder, run, headcount):
     assert code == 0
     facts = json.loads(shown)
     assert facts["label"] == LABELS[0]
-    assert facts["settings"]["method"] == "attribution-ig"
+    assert facts["settings"]["score"]["method"] == "attribution-ig"
     known = {key: fact for key, fact in hc.load(folder).facts().items() if key != "name"}
     assert known.items() <= facts["subject"]["model"].items()
     assert {"torch", "transformers", "headcount"} <= set(facts["versions"])

@@ -5,14 +5,19 @@ import os
 import resource
 import shutil
 import sys
+from typing import get_args, get_type_hints
 
 import pytest
 import submitit  # noqa: F401 its logger keeps the stdout of its first import, which must outlive a test
+from pydantic import TypeAdapter
+from typing_extensions import is_typeddict
 
 import headcount as hc
 from campaigns import workers
 from forked import FORKED, Worker
 from headcount.core.cache import Store
+from headcount.core.registry import resolve
+from headcount.studies import plan
 from headcount.studies.bench import Bench
 from headcount.studies.executors import hand, local, ray, schedule
 from headcount.studies.executors.errand import Errand
@@ -44,6 +49,24 @@ def run(name, place, executor=in_process, model="tiny", **more):
     return hc.run(
         name, models=[model], tasks=tasks, overrides={**asked, **more}, out=out, executor=executor, quiet=True
     )
+
+
+@pytest.mark.parametrize("name", [*SMALLEST, "attention-edges-kept"])
+def test_settings_of_steps_are_what_their_functions_say_also_as_json(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(plan, "PART", 2**6)  # sweeps have parts
+    tasks, asked = SMALLEST.get(name, (["ioi"], {"n": 8, "method": "learned", "updates": 1}))
+    more = {
+        "heads-kept": {"orders": ["best", "chance"], "search": True, "controls": ["nonsense", "shuffled"]},
+        "masked-heads": {"method": "copy", "questions": questions(tmp_path), "comet": sys.executable},
+    }
+    study = read_study(name, models=["tiny"], tasks=tasks, overrides={**asked, **more.get(name, {})})
+    steps = plan_study(study, Bench(names=study.models)).plan.steps
+    assert steps
+    for step in steps:
+        _, kind = get_args(get_type_hints(resolve(step.function))["job"])
+        read = TypeAdapter(kind).validate_json(json.dumps(step.settings), strict=True, extra="forbid")
+        assert is_typeddict(kind)
+        assert read == step.settings, step.label
 
 
 def questions(place):

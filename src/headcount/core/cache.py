@@ -81,7 +81,7 @@ class Store:
         say(f"The finished step {label or key} in the cache is damaged: {wrong}. It is computed again.")
         return None
 
-    def keep(self, key: str, result: R, description: Facts) -> R:
+    def keep(self, key: str, result: R, description: Mapping[str, object]) -> R:
         """Keep a result, which appears whole or not at all, and give it back as it will be found."""
         place = self.folder / key
         if place.is_dir() and not os.access(place, os.R_OK | os.X_OK):

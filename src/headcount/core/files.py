@@ -13,11 +13,14 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter
 
 from .errors import HeadcountError
 from .limits import refusal, telling
-from .provenance import Facts
 
+T = TypeVar("T")
 UNFINISHED = ".unfinished-"
 LEAST_SPACE = 2**25
 """Bytes that must be free before work begins: figures, tables and steps of most studies."""
@@ -189,6 +192,6 @@ def _delete(path: Path) -> None:
             path.unlink()
 
 
-def read_toml(path: Path) -> Facts:
+def read_toml(path: Path, kind: type[T]) -> T:
     """Of data that comes with the package; a user's file is read where its errors can be told."""
-    return tomllib.loads(path.read_text(encoding="utf-8"))
+    return TypeAdapter(kind).validate_python(tomllib.loads(path.read_text(encoding="utf-8")))

@@ -3,9 +3,10 @@
 import platform
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Protocol
+from typing import Protocol
 
-Facts = dict[str, Any]
+Facts = dict[str, object]
+"""What is written as JSON. Who reads one of them has to look at what it is."""
 BASE = ("headcount", "torch", "transformers", "tokenizers", "numpy")  # what every number comes from
 
 

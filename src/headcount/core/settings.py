@@ -37,6 +37,11 @@ class Settings(BaseModel):
             raise HeadcountError(sentence(type(self), error.errors()[0])) from error
 
     @classmethod
+    def of(cls, values: Mapping[str, object]) -> Self:
+        """From what JSON or a TOML says."""
+        return cls(**values)
+
+    @classmethod
     def check_table(cls, values: Mapping[str, object], place: str) -> None:
         """Refuse what is wrong with one table of a TOML, and say where it stands; other keys may be given elsewhere."""
         try:

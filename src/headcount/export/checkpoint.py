@@ -9,6 +9,7 @@ What is written is loaded again as a stranger would, and compared with the cut m
 
 import copy
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -73,10 +74,10 @@ def checkpoint(cut: HeadCut, options: CheckpointOptions, folder: Path) -> None:
             f"{type(hf).__name__} has no bias for what removed heads write in the mean, so it cannot shrink with this"
             " fill. Use --fill zero."
         )
-    whole, hf = held or hf, held or hf
+    whole, hf, smaller = held or hf, held or hf, list[dict[str, str]]()
     if options.shrink:
         hf = shrunk(whole, cut)
-        facts["shrunk"] = measured(model.hf, hf)
+        facts["shrunk"] = smaller = measured(model.hf, hf)
     hf.save_pretrained(folder)
     if held is None:
         names = {id(module): name for name, module in hf.named_modules()}
@@ -85,9 +86,10 @@ def checkpoint(cut: HeadCut, options: CheckpointOptions, folder: Path) -> None:
         write_file(folder / WRAPPER, WRAPPED)
     if model.tokenizer is not None:
         model.tokenizer.save_pretrained(folder)
-    facts |= {"largest_difference": _checked(cut, folder, held is None), "model": model.facts(), "versions": versions()}
+    apart = _checked(cut, folder, held is None)
+    facts |= {"largest_difference": apart, "model": model.facts(), "versions": versions()}
     write_file(folder / FACTS, json.dumps(facts, indent=1) + "\n")
-    write_file(folder / "README.md", _card(cut, type(hf).__name__, facts, held is None))
+    write_file(folder / "README.md", _card(cut, type(hf).__name__, apart, smaller, held is None))
 
 
 def _require_plain(model: Model) -> None:
@@ -150,7 +152,7 @@ def _logits(folder: Path, ids: Tensor, model: Model, wrapped: bool) -> Tensor:
     return cast(Tensor, hf(input_ids=ids, use_cache=False).logits).float()
 
 
-def _card(cut: HeadCut, architecture: str, facts: Facts, wrapped: bool) -> str:
+def _card(cut: HeadCut, architecture: str, apart: float, smaller: Sequence[dict[str, str]], wrapped: bool) -> str:
     model = cut.model
     head = ["library_name: transformers", "pipeline_tag: text-generation", "tags: [headcount, pruned]"]
     lines = [
@@ -169,8 +171,8 @@ def _card(cut: HeadCut, architecture: str, facts: Facts, wrapped: bool) -> str:
     if cut.means is not None:
         where = "`constants.safetensors`: load with `load_cut.py`" if wrapped else "a bias of the checkpoint"
         lines.append(f"What the heads write in the mean over prompts of the task is in {where}.")
-    lines += ["", f"Logits equal those of the cut model to {facts['largest_difference']:.1g} on random tokens."]
-    if "shrunk" in facts:
-        rows = [f"| {row['what']} | {row['before']} | {row['after']} |" for row in facts["shrunk"]]
+    lines += ["", f"Logits equal those of the cut model to {apart:.1g} on random tokens."]
+    if smaller:
+        rows = [f"| {row['what']} | {row['before']} | {row['after']} |" for row in smaller]
         lines += ["", "| | whole | this folder |", "|---|---|---|", *rows]
     return "\n".join([*lines, ""])

@@ -3,7 +3,7 @@
 from .attention_edges import AttentionEdgeMeter
 from .circuits import CircuitMeter, Room
 from .heads import HeadMeter
-from .meter import TOKENS_A_PASS, Advance, Meter, Readings, silent
+from .meter import TOKENS_A_PASS, Advance, Meter, Readings, Values, silent
 
 __all__ = [
     "TOKENS_A_PASS",
@@ -14,5 +14,6 @@ __all__ = [
     "Meter",
     "Readings",
     "Room",
+    "Values",
     "silent",
 ]

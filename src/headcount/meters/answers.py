@@ -81,7 +81,7 @@ class AnswerMeter:
     def __len__(self) -> int:
         return len(self.questions)
 
-    def measure(self, masks: Tensor) -> Readings:
+    def measure(self, masks: Tensor) -> Readings[np.object_]:
         """`masks` is [mask, layer, head], True for heads that are left alone; `text` -> [mask, question]."""
         change = Cuts(masks, self.filling, self.positions)
         said = ask(self.model, self.questions, change, max_new_tokens=self.max_new_tokens, advance=self.advance)

@@ -1,17 +1,17 @@
 """What every meter is: examples made ready once, and measured under any number of masks."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from ..core.saving import Floats
 
 Values = dict[str, Floats]
 """Metric -> [mask, example]."""
-Readings = dict[str, NDArray[Any]]
-"""The same where what is read may also be text."""
 Advance = Callable[[int], None]
 """Told how many prompts have been run, for a progress bar."""
 TOKENS_A_PASS = 2048
@@ -22,9 +22,12 @@ Part = tuple[int, int]
 """Number, from 0, and of how many."""
 WHOLE: Part = (0, 1)
 M = TypeVar("M", contravariant=True)
+T = TypeVar("T", bound=np.generic, default=np.float64)
+Readings = dict[str, NDArray[T]]
+"""The same of numbers, or of texts."""
 
 
-class Meter(Protocol[M]):
+class Meter(Protocol[M, T]):
     """Heads take masks [mask, layer, head], edges [mask, writer, reader]; see each meter."""
 
     @property
@@ -33,14 +36,14 @@ class Meter(Protocol[M]):
     def __len__(self) -> int:
         """Examples."""
 
-    def measure(self, masks: M) -> Readings:
+    def measure(self, masks: M) -> Readings[T]:
         """What is left under each mask, [mask, example]."""
 
 
-class SharedMeter(Meter[Tensor], Protocol):
+class SharedMeter(Meter[Tensor, T], Protocol[T]):
     """One whose work can be shared out."""
 
-    def measure(self, masks: Tensor, part: Part = WHOLE) -> Readings:
+    def measure(self, masks: Tensor, part: Part = WHOLE) -> Readings[T]:
         """Of a part, what other parts measure is not a number. A part is whole passes, the same that the whole work
         has, so that its numbers are the same bits."""
 

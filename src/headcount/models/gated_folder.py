@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from typing_extensions import TypedDict
 
 from ..core.errors import HeadcountError, in_short, listed
 from ..core.provenance import Facts
@@ -32,6 +33,18 @@ CHECKPOINT = "checkpoint.safetensors"
 """Of a run that has not ended: while it is there, nothing beside it counts."""
 
 
+@with_config(ConfigDict(extra="allow"))
+class Made(TypedDict, total=False):
+    """How a sparse model was made."""
+
+    recipe: Facts
+    text: list[str]
+    versions: dict[str, str]
+    earlier: list[Facts]
+    """The recipes of runs that it went on from, with their texts."""
+    evaluation: Facts
+
+
 @dataclass(frozen=True)
 class SparseFacts:
     """What stands in sparse.json."""
@@ -44,7 +57,7 @@ class SparseFacts:
     base_dtype: str = "torch.float32"
     base_norms: list[float] = field(default_factory=list)
     """Of its tensors, by which it is known again in another precision."""
-    made: Facts = field(default_factory=dict)  # recipe, versions, evaluation
+    made: Made = field(default_factory=Made)
     base_revision: str | None = None  # of a base on the hub
 
     def history(self) -> list[Facts]:

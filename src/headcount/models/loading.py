@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..core.errors import HeadcountError, did_you_mean, in_short
 from ..core.plain import plain, quoted
+from ..core.provenance import Facts
 from ..core.reading import local_path
 from . import bundled, smollm2
 from .adapters import base_of, fit_vocabulary, has_adapter, is_adapted, is_adapter, is_peft, merge_adapter, unwrapped
@@ -134,7 +135,7 @@ def _from_pretrained(
     source: str, place: Path | None, device: str | None, options: dict[str, Any]
 ) -> tuple[Any, Any, str]:
     """Module and tokenizer of a folder or hub id, and why there is no tokenizer where there is none."""
-    local = {} if place is None else {"local_files_only": True}
+    local: Facts = {} if place is None else {"local_files_only": True}
     options = {**options, **local}
     placed_by_map = "device_map" in options
     device = _usable(device or _best_device())

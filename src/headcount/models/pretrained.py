@@ -1,10 +1,10 @@
 """`from_pretrained` with nothing left to chance. transformers fills weights that a file lacks with random numbers and
 leaves out those that it does not know; here both are refused by name, and what was loaded is run once."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -104,7 +104,15 @@ def _require_floats(folder: Path, where: str, hf: Any) -> None:
                     )
 
 
-def _require_all(report: Facts, where: str, hf: Any) -> None:
+class _Report(TypedDict):
+    """What transformers says of the weights that it found."""
+
+    mismatched_keys: list[tuple[str, Sequence[int], Sequence[int]]]
+    missing_keys: Collection[str]
+    unexpected_keys: Collection[str]
+
+
+def _require_all(report: _Report, where: str, hf: Any) -> None:
     if wrong := sorted(report["mismatched_keys"], key=str):
         name, there, wanted = wrong[0]
         more = f" (and {len(wrong) - 1} more)" if wrong[1:] else ""

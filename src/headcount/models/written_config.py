@@ -4,7 +4,6 @@ when the memory is full."""
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
@@ -106,7 +105,7 @@ def _parts(raw: Facts) -> Iterator[Facts]:
     yield from (part for part in raw.values() if isinstance(part, dict))
 
 
-def _not_a_number(value: Any, name: str = "") -> str:
+def _not_a_number(value: object, name: str = "") -> str:
     """Where a config says NaN, which JSON cannot say and Python's reader takes; empty where nowhere."""
     if isinstance(value, dict):
         return next(filter(None, (_not_a_number(inner, str(key)) for key, inner in value.items())), "")
@@ -115,13 +114,13 @@ def _not_a_number(value: Any, name: str = "") -> str:
     return quoted(name) if isinstance(value, float) and math.isnan(value) else ""
 
 
-def _is_dtype(value: Any) -> bool:
+def _is_dtype(value: object) -> bool:
     """A type of torch by its name; what is not said, or said part by part, is left to transformers."""
     if not isinstance(value, str):
         return value is None or isinstance(value, dict)
     return value == "auto" or isinstance(getattr(torch, value.removeprefix("torch."), None), torch.dtype)
 
 
-def _is_count(value: Any, most: int) -> bool:
+def _is_count(value: object, most: int) -> bool:
     """What is not said is left to the family; what a family says layer by layer (OpenELM's heads) is a list."""
     return value is None or isinstance(value, list) or (type(value) is int and 1 <= value <= most)

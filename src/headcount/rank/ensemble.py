@@ -56,11 +56,11 @@ def mean_scores(scores: Sequence[HeadScores | EdgeScores]) -> HeadScores | EdgeS
     values = np.zeros(first.values.shape)
     values[real] = mean_of_ranks([entry.values[real] for entry in scores], signed)
     tasks, metrics = (" + ".join(dict.fromkeys(getattr(s, name) for s in scores)) for name in ("task", "metric"))
-    facts: Facts = {"task": tasks, "metric": metrics, "method": MEAN + ",".join(entry.method for entry in scores)}
-    facts |= {"signed": signed, "provenance": {"members": [entry.provenance for entry in scores]}}
+    about = first.model, tasks, MEAN + ",".join(entry.method for entry in scores), metrics
+    origin: Facts = {"members": [entry.provenance for entry in scores]}
     if isinstance(first, EdgeScores):
-        return replace(first, values=values, **facts)
-    return replace(first, by_pair=values[None], samples="examples", **facts)
+        return EdgeScores(*about, first.graph, first.width, values, signed, origin)
+    return HeadScores(*about, values[None], "examples", signed, origin)
 
 
 def _units(scores: HeadScores | EdgeScores) -> object:

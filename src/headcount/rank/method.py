@@ -9,7 +9,7 @@ raises the metric. Averaging, progress and saving are the same for all methods a
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ..core.errors import HeadcountError
 from ..core.files import read_toml
@@ -160,7 +160,7 @@ class _Methods(Registry[Method]):
         return _mean_of(name, [super(_Methods, self).named(member) for member in members])
 
 
-BUILT_IN = read_toml(Path(__file__).parent / "methods.toml")
+BUILT_IN = read_toml(Path(__file__).parent / "methods.toml", dict[str, dict[str, Any]])
 METHODS: Registry[Method] = _Methods(
     "scoring method", "headcount.methods", {name: Method(name, **facts) for name, facts in BUILT_IN.items()}, Method
 )

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.errors import require_known
-from ..core.provenance import Facts
+from ..core.provenance import Facts, part_of
 from ..core.saving import Floats, Row, Saved, Tabled
 from ..core.shown import Shown
 from ..core.words import ROLES, Role
@@ -91,7 +91,8 @@ class HeadRoles(Saved, Tabled, Shown):
 
     def rows(self) -> list[Row]:
         """One row per seed and head."""
-        first = int(self.provenance.get("arguments", {}).get("seed", 0))
+        seed = part_of(self.provenance, "arguments").get("seed")
+        first = seed if isinstance(seed, int) else 0
         maps: dict[str, Floats] = {"free": self.free, "plus": self.plus, "minus": self.minus}
         maps |= {role: self.score(role) for role in ROLES}
         facts, rows = {"model": self.model, "task": self.task}, list[Row]()

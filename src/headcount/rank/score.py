@@ -133,10 +133,9 @@ def score(
         )
     values = found.numpy()
     arguments: Facts = {"metric": metric, "fill": fill, "positions": positions, "steps": steps, "seed": seed}
-    facts: Facts = {"model": model.name, "task": task.name, "method": method, "metric": metric, "signed": chosen.signed}
+    about = model.name, task.name, method, metric
     if graph is None:
-        origin = provenance(model, task, arguments)
-        return HeadScores(**facts, by_pair=values, samples=chosen.samples, provenance=origin)
+        return HeadScores(*about, values, chosen.samples, chosen.signed, provenance(model, task, arguments))
     origin = provenance(model, task, {**arguments, "readers": readers})
     width = int(model.hf.config.get_text_config().hidden_size)
-    return EdgeScores(**facts, graph=graph, width=width, values=values, provenance=origin)
+    return EdgeScores(*about, graph, width, values, chosen.signed, origin)

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 import torch
 import torch.nn.functional as F
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from ..core.provenance import Facts
@@ -37,7 +38,7 @@ class Evaluation:
     @classmethod
     def from_dict(cls, facts: Facts) -> "Evaluation":
         """What `to_dict` gave, also in older versions."""
-        return cls(**{name: value for name, value in facts.items() if name in cls.__dataclass_fields__})
+        return TypeAdapter(cls).validate_python(facts)
 
     @property
     def in_words(self) -> str:

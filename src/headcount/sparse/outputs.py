@@ -118,7 +118,8 @@ def card(facts: SparseFacts, found: Evaluation) -> str:
     head, rows = found.task_rows()
     lines = [head, ("---",) * len(head), *rows]
     tasks = "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n" if rows else ""
-    before = sum(earlier["steps"] for earlier in facts.made.get("earlier", []))
+    earlier = [run["steps"] for run in facts.made.get("earlier", [])]
+    before = sum(steps for steps in earlier if isinstance(steps, int))
     begun = f" They went on from earlier runs of {before} steps, whose recipes are in sparse.json." if before else ""
     weights = f"an adapter of rank {recipe['lora']}" if recipe["lora"] else "all weights"
     return (

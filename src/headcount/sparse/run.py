@@ -19,7 +19,7 @@ from ..meters.speed import require_end
 from ..models import NAMED, Model, gated_folder, load, takes_base
 from ..models.adapters import ADAPTER, has_adapter
 from ..models.changes import leaves_no_trace
-from ..models.gated_folder import CHECKPOINT, FACTS, SparseFacts, is_sparse, is_unfinished
+from ..models.gated_folder import CHECKPOINT, FACTS, Made, SparseFacts, is_sparse, is_unfinished
 from ..models.gates import gates_of
 from ..tasks import task
 from .abilities import abilities
@@ -129,7 +129,7 @@ def sparsify(
             shown = sequences.held_out, recipe.batch, recipe.evaluate_sequences
             found = evaluate(model, trainee.gates, trainee.dense_logits, *shown)
             found = found.with_tasks(before, abilities(model, tried))
-            made = {
+            made: Made = {
                 "recipe": recipe.facts(),
                 "text": [Path(each).name for each in sources],
                 "versions": versions(),

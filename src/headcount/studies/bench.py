@@ -1,6 +1,6 @@
 """Models and examples in memory, loaded when a step first asks for them and reused by the steps after it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -10,11 +10,10 @@ import psutil
 from ..core.errors import HeadcountError
 from ..core.keys import digest
 from ..core.progress import waiting
-from ..core.provenance import Facts
 from ..models import Model, is_local, load, takes_base
 from . import STUDIES
 from .panel import Fingerprinted, loading_of
-from .plan import Job, Subject
+from .plan import Asked, Job, Subject
 
 Loader = Callable[..., Model]
 """Of a name, and of options such as device and dtype where a study has them."""
@@ -29,7 +28,7 @@ class Asks(Protocol):
     @property
     def label(self) -> str: ...
     @property
-    def settings(self) -> Facts: ...
+    def settings(self) -> Mapping[str, object]: ...
     @property
     def subject(self) -> Subject | None: ...
 
@@ -53,7 +52,7 @@ class Bench:
     _models: dict[tuple[str, str], Model] = field(default_factory=dict)
     _examples: dict[str, Fingerprinted] = field(default_factory=dict)
 
-    def model(self, name: str, asked: Facts) -> Model:
+    def model(self, name: str, asked: Asked) -> Model:
         """As a panel asks for it: on its device, in its precision."""
         options = loading_of(asked["panel"])
         key = name, digest(options)
@@ -80,7 +79,7 @@ class Bench:
         self._models.clear()
         self._examples.clear()
 
-    def examples(self, name: str, asked: Facts) -> Fingerprinted:
+    def examples(self, name: str, asked: Asked) -> Fingerprinted:
         """What a panel asks of a model, made once."""
         key = digest([name, asked])
         if key not in self._examples:
@@ -90,7 +89,7 @@ class Bench:
 
     def job(
         self, step: Asks, advance: Callable[[float], None], note: Callable[[str], None]
-    ) -> Job[Fingerprinted | None]:
+    ) -> Job[Fingerprinted | None, Mapping[str, object]]:
         """What a step needs, checked against what it was planned with."""
         subject = step.subject
         if subject is None:

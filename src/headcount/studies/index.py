@@ -8,7 +8,6 @@ from pathlib import Path
 
 from ..core.errors import HeadcountError
 from ..core.files import write_file
-from ..core.provenance import Facts
 from ..models.gated_folder import FACTS
 from ..view.page.data import Report, ResultData
 from ..view.page.html import page_html
@@ -61,8 +60,9 @@ def _result(place: Path, folder: Path) -> ResultData:
     report = read_report(place)
     path = place.relative_to(folder).as_posix()
     made = datetime.fromtimestamp((place / DATA).stat().st_mtime, UTC)
-    left_out: Facts = {"ranking": [], "by_prompt": None, "attention": None, "asked": None, "said": None}
-    curves = [replace(curve, **left_out) for curve in report.curves]
+    curves = [
+        replace(curve, ranking=[], by_prompt=None, attention=None, asked=None, said=None) for curve in report.curves
+    ]
     models = list(dict.fromkeys(curve.model for curve in report.curves))
     if report.training:
         models = [report.training.base]

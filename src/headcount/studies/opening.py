@@ -3,17 +3,17 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from ..core.errors import HeadcountError
-from ..core.provenance import Facts
 from ..core.reading import reading_result
 from ..core.words import SCORE_ORDERS, ScoreOrder
 from ..rank.circuit import Circuit
 from ..rank.roles import HeadRoles
 from ..rank.scores import EdgeScores, HeadScores
 from ..sweeps import Curve, Repeats
-from .outputs import CURVES, PROVENANCE, STUDY, SUMMARY, read_summary
+from .kind import Summary
+from .outputs import CURVES, PROVENANCE, STUDY, SUMMARY, Provenance, read_summary
 from .study import Study, read_study
 
 AnyScores = HeadScores | EdgeScores | HeadRoles
@@ -26,9 +26,9 @@ class Run:
 
     folder: Path
     study: Study
-    summary: Facts
+    summary: Summary
     """What summary.json says."""
-    provenance: Facts
+    provenance: Provenance
     curves: tuple[Curve, ...]
     """As `headcount.run` gives them, with every value of every prompt."""
     again: tuple[Curve, ...]
@@ -72,7 +72,7 @@ def open(folder: str | Path) -> Run:
     place = Path(folder)
     try:
         summary = read_summary(place)
-        provenance = json.loads((place / PROVENANCE).read_text(encoding="utf-8"))
+        provenance: Provenance = json.loads((place / PROVENANCE).read_text(encoding="utf-8"))
         listed = provenance["curve_folders"]
     except (OSError, ValueError, LookupError, RecursionError, TypeError) as error:
         raise HeadcountError(
@@ -81,17 +81,17 @@ def open(folder: str | Path) -> Run:
         ) from error
     with reading_result(place):
         curves = {name: Curve.load(place / CURVES / name) for name in (*listed["first"], *listed["again"])}
-        first, again = (tuple(curves[name] for name in listed[which]) for which in ("first", "again"))
+        first, again = (tuple(curves[name] for name in names) for names in (listed["first"], listed["again"]))
         scores = _scores(place, provenance)
     return Run(place, read_study(place / STUDY), summary, provenance, first, again, scores)
 
 
-def _scores(place: Path, provenance: Facts) -> tuple[AnyScores, ...]:
+def _scores(place: Path, provenance: Provenance) -> tuple[AnyScores, ...]:
     """Those that this run made; a folder may hold others, of an earlier one."""
     found: list[AnyScores] = []
     for kind in SAVED:
         for path in sorted(place.glob(f"*/*/{kind.FILE}.json")):
-            entry: Any = kind.load(path.parent)
+            entry = kind.load(path.parent)
             if entry.provenance in provenance["scores"]:
                 found.append(entry)
     order = provenance["scores"]

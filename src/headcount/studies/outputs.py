@@ -7,9 +7,10 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import NotRequired, TypeVar, cast
 
 from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from ..core.checksums import BLANK, is_as_stamped, stamped
 from ..core.errors import HeadcountError
@@ -28,6 +29,27 @@ LONGEST_NAME = 120
 SUMMARY, PROVENANCE, STUDY, CURVES = "summary.json", "provenance.json", "study.toml", "curves"
 """Where `headcount.open` finds them; curves lie in a folder each."""
 CSV_COLUMNS = ("model", "task", "units", "method", "order", "mode", "fill", "k", "metric", "value", "low", "high")
+
+
+class StepNamed(TypedDict):
+    key: str
+    label: str
+
+
+class CurveFolders(TypedDict):
+    first: list[str]
+    again: list[str]
+
+
+class Provenance(TypedDict):
+    """What provenance.json says."""
+
+    versions: dict[str, str]
+    scores: list[Facts]
+    curves: list[Facts]
+    curve_folders: CurveFolders
+    steps: list[StepNamed]
+    files: NotRequired[list[str]]
 
 
 @contextmanager
@@ -59,7 +81,7 @@ def holds_another(folder: Path, study: Study) -> bool:
 
 
 def write_common(
-    folder: Path, study: Study, cells: Sequence[Cell], summary: Summary, steps: Sequence[Facts]
+    folder: Path, study: Study, cells: Sequence[Cell], summary: Summary, steps: Sequence[StepNamed]
 ) -> list[list[Row]]:
     """`steps`: the keys and labels of those that the result was made from, as the cache has them. Returns the rows of
     each curve, which take a moment to compute."""
@@ -70,20 +92,24 @@ def write_common(
     write_file(folder / STUDY, study.to_toml())
     again = [curve for cell in cells for curve in getattr(cell, "again", ())]
     names = _save_curves(folder / CURVES, [*curves, *again])
-    folders = {"first": names[: len(curves)], "again": names[len(curves) :]}
     told = json.dumps({**summary, STAMP: BLANK.decode()}, indent=1) + "\n"
     write_file(folder / SUMMARY, stamped(told.encode()))
     origins = [cell.scores.provenance for cell in cells if hasattr(cell.scores, "provenance")]
-    facts = {"versions": versions(), "scores": origins, "curves": [curve.provenance for curve in curves]}
-    facts |= {"curve_folders": folders, "steps": list(steps)}
+    facts = Provenance(
+        versions=versions(),
+        scores=origins,
+        curves=[curve.provenance for curve in curves],
+        curve_folders={"first": names[: len(curves)], "again": names[len(curves) :]},
+        steps=list(steps),
+    )
     write_file(folder / PROVENANCE, json.dumps(facts, indent=1) + "\n")
     return tables
 
 
-def read_summary(folder: Path) -> Facts:
+def read_summary(folder: Path) -> Summary:
     """What summary.json says; an error where it is not as it was written."""
     data = (folder / SUMMARY).read_bytes()
-    summary: Facts = json.loads(data)
+    summary = json.loads(data)
     if not isinstance(summary, dict):
         raise TypeError(f"{SUMMARY} is no object")
     # Without a hash: of an older headcount, or changed on purpose.
@@ -92,7 +118,7 @@ def read_summary(folder: Path) -> Facts:
             f"{folder / SUMMARY} is not as it was written. Run the study again, which takes finished steps from the"
             f" cache. If you changed it, remove {STAMP!r} there."
         )
-    return summary
+    return cast(Summary, summary)
 
 
 def _save_curves(folder: Path, curves: Sequence[Curve]) -> list[str]:

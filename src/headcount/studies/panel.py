@@ -2,7 +2,7 @@
 the schema; its docstring is its help. (Free of torch, for the command line's sake.)"""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol, Self
 
 from pydantic import AfterValidator, Field
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Texts = Annotated[Listed[str], AfterValidator(check(bool, "must be a list of texts that is not empty"))]
 
 
-Table = dict[str, Any]
+Table = dict[str, object]
 """Keys and values of a panel, as a TOML has them."""
 
 
@@ -26,7 +26,11 @@ LOADING = {"device": "device", "dtype": "dtype", "revision": "revision", "bos": 
 
 def loading_of(panel: Table) -> dict[str, str | bool]:
     """What `headcount.load` is told beside the name, of the facts of a panel."""
-    return {argument: panel[key] for key, argument in LOADING.items() if panel.get(key)}
+    return {
+        argument: value
+        for key, argument in LOADING.items()
+        if isinstance(value := panel.get(key), str | bool) and value
+    }
 
 
 class Fingerprinted(Protocol):

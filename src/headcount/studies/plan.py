@@ -5,29 +5,64 @@ sent; their hashes, its settings, the keys of the steps that it needs, the versi
 source make its key. That gives the cache, resume, provenance, the forecast, and the split over machines.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar, cast, get_type_hints
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, cast, get_type_hints
+
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict, TypeVar
 
 from ..core.cache import Result
 from ..core.errors import HeadcountError
 from ..core.keys import digest, package_source, source_of
 from ..core.provenance import Facts, versions
 from ..core.registry import resolve
+from ..meters.meter import WHOLE, Part
 from ..models import Model
 from ..models.families import family_facts
 from ..sweeps import Curve
 from ..tasks.examples import Example
 from ..tasks.texts import PromptTexts
-from .panel import Fingerprinted
+from .panel import Fingerprinted, Panel
 
 R = TypeVar("R", bound=Result)
 R_co = TypeVar("R_co", bound=Result, covariant=True)
 C_co = TypeVar("C_co", covariant=True)
 P = TypeVar("P")
 S = TypeVar("S")
+E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
+Told = TypeVar("Told", bound=Mapping[str, object])
+Told_co = TypeVar("Told_co", bound=Mapping[str, object], covariant=True, default=Facts)
+Needed = ParamSpec("Needed")
+
+
+class Names(TypedDict):
+    """Of a result; no part of what defines a step, as the same weights may be called differently today."""
+
+    model: str
+    task: str
+
+
+class Asked(TypedDict):
+    """What makes examples: a kind of study, and the facts of its panel."""
+
+    kind: str
+    panel: Facts
+
+
+class Description(TypedDict):
+    """Everything that a result depends on, and nothing else."""
+
+    function: str
+    settings: Mapping[str, object]
+    subject: Facts | None
+    needs: list[str]
+    """Keys."""
+    versions: dict[str, str]
+    source: str
+    code: str
 
 
 @dataclass(frozen=True)
@@ -36,30 +71,41 @@ class Subject:
 
     model: str
     """As the study names it."""
-    asked: Facts
-    """The settings of the panel that make the examples, with its kind."""
+    asked: Asked
     identity: Facts
     """Hashes of the model and of the examples: what results depend on."""
 
     @classmethod
-    def of(cls, name: str, model: Model, asked: Facts, examples: Fingerprinted, **more: object) -> "Subject":
+    def of(cls, name: str, model: Model, asked: Asked, examples: Fingerprinted, **more: object) -> "Subject":
         facts = {key: fact for key, fact in model.facts().items() if key != "name"}
         facts["family"] = family_facts(model.hf.config)
         return cls(name, asked, {"model": facts, "examples": examples.fingerprint, **more})
 
     def step(
-        self, label: str, does: Callable[..., R], settings: Facts, runs: int, each: float, **rest: object
+        self,
+        label: str,
+        does: "Callable[Concatenate[Job[E, Told], Needed], R]",
+        settings: Told,
+        runs: int,
+        each: float,
+        *,
+        returns: type[R] | None = None,
+        needs: tuple["Step[Result]", ...] = (),
+        memory: int = 0,
+        libraries: tuple[str, ...] = (),
+        optional: bool = False,
     ) -> "Step[R]":
         """A step about it that runs so many prompts or answers, at so many tokens each."""
-        rest = {"returns": get_type_hints(does)["return"], "cost": runs * each, "forwards": runs, **rest}
-        return Step(label, f"{does.__module__}:{does.__name__}", settings=settings, subject=self, **rest)  # type: ignore[arg-type]
+        made, name = returns or get_type_hints(does)["return"], f"{does.__module__}:{does.__name__}"
+        return Step(label, name, made, settings, self, needs, runs * each, runs, memory, libraries, optional)
 
 
 @dataclass(frozen=True)
-class Job(Generic[E_co]):
-    """What the function of a step is given; `Job[Task]` where it is about a task."""
+class Job(Generic[E_co, Told_co]):
+    """What the function of a step is given; `Job[Task]` where it is about a task, and `Job[Task, Reading]` where its
+    settings are a `TypedDict`, of what JSON can say: they are sent as they are, and make the key."""
 
-    settings: Facts
+    settings: Told_co
     model: Model
     examples: E_co
     """A task, or questions."""
@@ -78,7 +124,7 @@ class Step(Generic[R_co]):
     function: str
     """'package.module:name' of a function (job, *results of the steps needed) -> result."""
     returns: type[R_co]
-    settings: Facts
+    settings: Mapping[str, object]
     subject: Subject | None = None
     """None where no model is needed."""
     needs: tuple["Step[Result]", ...] = ()
@@ -94,8 +140,7 @@ class Step(Generic[R_co]):
     """Whether the study goes on where the step is refused; the reason is then its result."""
 
     @cached_property
-    def description(self) -> Facts:
-        """Everything that the result depends on, and nothing else."""
+    def description(self) -> Description:
         return {
             "function": self.function,
             "settings": self.settings,
@@ -158,8 +203,7 @@ class ScoredWork(Generic[P, S]):
     """Scores of one task and model, and a sweep for each order."""
 
     panel: P
-    names: dict[str, str]
-    """Of model and task; no part of what defines a step, as the same weights may be called differently today."""
+    names: Names
     title: str
     scoring: Step[Any] | None
     sweeps: tuple[Step[Curve], ...]
@@ -172,9 +216,8 @@ class ScoredWork(Generic[P, S]):
         return [step for step in (self.scoring, *self.sweeps, self.reading) if step is not None]
 
     def gather(self, found: Found) -> ScoredCell[P, S]:
-        names: dict[str, Any] = self.names
-        scores: Any = self.scoring and replace(found[self.scoring], **names)
-        curves = [replace(found[step], **names, title=self.title) for step in self.sweeps]
+        scores: Any = self.scoring and replace(found[self.scoring], **self.names)
+        curves = [replace(found[step], **self.names, title=self.title) for step in self.sweeps]
         return ScoredCell(self.panel, scores, curves, found.maybe(self.reading)[0])
 
 
@@ -203,10 +246,22 @@ PART = 2**19
 That depends on the plan alone, never on who runs it, so that keys agree."""
 
 
+def told_by(panel: Panel, kind: type[Told], **more: object) -> Told:
+    """The settings of a step: those of a panel that go by the same names, and more."""
+    own = {name: getattr(panel, name) for name in get_type_hints(kind) if name in type(panel).model_fields}
+    return TypeAdapter(kind).validate_python({**own, **more})
+
+
 def parts_of(cost: float, most: int) -> list[tuple[int, int]]:
     """The parts of a long step, each with its number and how many there are; none where it is not worth while."""
     count = min(int(cost // PART), most)
     return [(number, count) for number in range(count)] if count > 1 else []
+
+
+def as_part(written: Sequence[int] | None) -> Part:
+    """A part that has been JSON; None is the whole."""
+    number, of = written or WHOLE
+    return number, of
 
 
 def mean_length(examples: Sequence[Example]) -> float:

@@ -9,16 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Generic, Protocol, cast
 
 from pydantic import ValidationError
+from typing_extensions import TypedDict
 
 from ..core.errors import HeadcountError, in_short
 from ..core.files import write_file
-from ..core.provenance import Facts
 from ..core.reading import reading_result
 from ..core.saving import Row
-from ..core.words import CHANCE_ORDERS
+from ..core.words import CHANCE_ORDERS, Mode
 from ..models.gated_folder import is_sparse
 from ..sweeps.curve import EXPLAINED
 from ..tasks.texts import PromptTexts
@@ -28,8 +28,8 @@ from ..view.page.html import page_html
 from ..view.page.origin import origin_of
 from ..view.page.training import training_report
 from . import STUDIES
-from .kind import Cell
-from .outputs import read_summary
+from .kind import Cell, Summary
+from .outputs import S, read_summary
 from .panel import Panel
 from .study import Study
 
@@ -37,12 +37,30 @@ DATA, PAGE = "report.json", "report.html"
 FIRST_LOOK = {"explained": EXPLAINED, "change": "log_prob_change", "answers": "accepted"}
 
 
+class OlderEntry(TypedDict, total=False):
+    """What a summary says of a curve that older results do not say elsewhere; those of edges or roles say less."""
+
+    threshold: float
+    metric: str
+    mode: Mode
+    total: int
+    test_pairs: int
+    draws: int
+    repeats: int
+    warning: str | None
+    which: list[str]
+
+
+class OlderSummary(Summary, total=False):
+    curves: list[OlderEntry]
+
+
 @dataclass(frozen=True)
-class Found:
+class Found(Generic[S]):
     """What a report is made from."""
 
     folder: Path
-    summary: Facts
+    summary: S
     """What summary.json says."""
     panels: list[PanelData]
     curves: list[CurveData]
@@ -54,11 +72,11 @@ class Found:
 class PageOf(Protocol):
     """The page of a kind of study: `page.py` in its folder; a kind without one shows its curves."""
 
-    def page(self, found: Found) -> Report: ...
+    def page(self, found: Found[Summary]) -> Report: ...
 
 
 def write_study_report(
-    folder: Path, study: Study, cells: Sequence[Sequence[Cell]], tables: Sequence[Sequence[Row]], summary: Facts
+    folder: Path, study: Study, cells: Sequence[Sequence[Cell]], tables: Sequence[Sequence[Row]], summary: Summary
 ) -> Path:
     """When a study ends. `tables`: the rows of each curve, in their order."""
     rows, curves, prompts, panels = iter(tables), list[CurveData](), list[PromptSet](), list[PanelData]()
@@ -141,7 +159,7 @@ def _write(folder: Path, report: Report) -> Path:
     return folder / PAGE
 
 
-def _paged(found: Found) -> Report:
+def _paged(found: Found[Summary]) -> Report:
     kind = STUDIES.named(str(found.summary["kind"]))
     made: Report
     if kind.has("page"):
@@ -150,8 +168,8 @@ def _paged(found: Found) -> Report:
         made = Report(kind.name, str(found.summary["title"]))
     origin: Provenance = origin_of(found.folder, "headcount run study.toml", (DATA, PAGE))
     warned = list(dict.fromkeys([*made.warnings, *found.summary.get("warnings", [])]))
-    facts: Facts = {"panels": found.panels, "curves": found.curves, "prompts": found.prompts}
-    return replace(made, **facts, warnings=warned, provenance=origin)
+    panels, curves, prompts = found.panels, found.curves, found.prompts
+    return replace(made, panels=panels, curves=curves, prompts=prompts, warnings=warned, provenance=origin)
 
 
 def _prompts(texts: PromptTexts, panel: int, with_tokens: bool, cell: Cell) -> PromptSet:
@@ -171,10 +189,10 @@ def _prompts(texts: PromptTexts, panel: int, with_tokens: bool, cell: Cell) -> P
     return PromptSet(panel, cell.curves[0].model, cell.curves[0].task, listed)
 
 
-def _from_files(folder: Path) -> Found:
+def _from_files(folder: Path) -> Found[Summary]:
     """An older result: bands are in curves.csv; what single prompts did was not kept."""
     try:
-        summary = read_summary(folder)
+        summary = cast(OlderSummary, read_summary(folder))
         with (folder / "curves.csv").open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
         kind = STUDIES.named(str(summary["kind"]))
@@ -190,7 +208,7 @@ def _from_files(folder: Path) -> Found:
     panels, curves = list[PanelData](), list[CurveData]()
     places = dict[tuple[str, str], int]()
     for number, own in enumerate(groups):
-        first, entry = own[0], told.get(number, {})
+        first, entry = own[0], told.get(number, OlderEntry())
         panel = places.setdefault((first["task"], first["fill"]), len(places))
         if panel == len(panels):
             panels.append(PanelData(first["task"], entry.get("threshold")))

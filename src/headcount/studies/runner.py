@@ -29,8 +29,8 @@ from .executors.in_process import in_process
 from .executors.schedule import Executor, Ledger
 from .kind import Cell, Summary, Together
 from .names import named_apart
-from .outputs import S, holds_another, results, write_common
-from .plan import Found, Plan, Step, Work
+from .outputs import S, StepNamed, holds_another, results, write_common
+from .plan import Asked, Found, Plan, Step, Work
 from .precision import is_coarse, words_of_rounding
 from .report import PAGE, read_report, write_study_report
 from .study import Study, read_study
@@ -199,13 +199,13 @@ def _write(
     if planned.together is not None:
         cells = planned.together.finish(cells, found)
     done = {**ledger.computed, **ledger.cached}
-    steps = [{"key": step.key, "label": step.label} for step in planned.plan.steps if step.key in done]
+    steps: list[StepNamed] = [{"key": step.key, "label": step.label} for step in planned.plan.steps if step.key in done]
     flat = tuple(cell for row in cells for cell in row)
     with results(folder) as unfinished:
         summary: Summary = study.kind.part("outputs").write(unfinished, study, cells)
         summary["warnings"] = [*summary.get("warnings", []), *planned.warnings]
         tables = write_common(unfinished, study, flat, summary, steps)
-        write_study_report(unfinished, study, cells, tables, {**summary})
+        write_study_report(unfinished, study, cells, tables, summary)
     return flat, summary
 
 
@@ -234,7 +234,7 @@ def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned
     for name in study.models:  # each model is loaded once, whatever the order of the panels
         for index, panel in enumerate(study.panels):
             if name in panel.models:
-                asked = {"kind": kind.name, "panel": panel.facts()}
+                asked: Asked = {"kind": kind.name, "panel": panel.facts()}
                 model, examples = bench.model(name, asked), bench.examples(name, asked)
                 examples = named_apart(study.panels, index, examples)
                 if is_coarse(model) and name not in coarse:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast, get_args
 
 import tomli_w
+from typing_extensions import TypedDict
 
 from ..core.errors import HeadcountError, did_you_mean, in_short, require_known
 from ..core.plain import plain, quoted
@@ -18,6 +19,17 @@ from .panel import Panel, Table
 
 WIDTHS = tuple(filter(None, get_args(FigureWidth)))
 TABLES = ("kind", "title", "width", "defaults", "quick", "panel")
+
+
+class Tables(TypedDict, total=False):
+    """A study as a TOML has it."""
+
+    kind: str
+    title: str
+    width: str
+    defaults: Table
+    quick: Table
+    panel: list[Table]
 
 
 @dataclass(frozen=True)
@@ -38,7 +50,7 @@ class Study:
         written = []
         for panel in self.panels:
             values: Table = {**panel.facts(), "models": list(map(_fixed, panel.models))}
-            values |= {key: _fixed(values[key]) for key in (*panel.FILES, "base_model")}
+            values |= {key: _fixed(str(values[key])) for key in (*panel.FILES, "base_model")}
             # An empty list of alphas says more than leaving the key out, an empty text does not.
             written.append({key: value for key, value in values.items() if value not in ("", None)})
         width = {"width": self.width} if self.width else {}
@@ -66,10 +78,10 @@ def read_study(
     raw, kind = parse(path)
     kind.settings.check_table(overrides or {}, "The options")
     late = {**(raw.get("quick", {}) if quick else {}), **(overrides or {})}
-    written: list[Table] = raw.get("panel", [])
+    written = raw.get("panel", [])
     if tasks:
         own = {task: [panel for panel in written if panel["task"] == task] for task in tasks}
-        written = [panel for task, panels in own.items() for panel in panels or [{"task": task}]]
+        written = [panel for task, panels in own.items() for panel in panels or [Table(task=task)]]
     written = [{**panel, "task": task} for panel in written for task in _tasks_of(panel["task"])]
     if not written:
         raise HeadcountError(f'The study {path} has no panel. Add at least: [[panel]] with task = "ioi".')
@@ -92,7 +104,7 @@ def _width(asked: object) -> str:
     return str(asked)
 
 
-def _tasks_of(name: str) -> list[str]:
+def _tasks_of(name: object) -> Sequence[object]:
     """Of a pattern, such as blimp:*, what it stands for."""
     if not isinstance(name, str) or not name.endswith("*"):
         return [name]
@@ -110,7 +122,7 @@ def study_path(source: str) -> Path:
     return local_path(source)
 
 
-def parse(path: Path) -> tuple[Table, StudyKind]:
+def parse(path: Path) -> tuple[Tables, StudyKind]:
     """The tables of a file, each key known, of its type and in its range; and the kind of study that it is."""
     try:
         raw = tomllib.loads(read_text(path, "The study"))
@@ -125,7 +137,7 @@ def parse(path: Path) -> tuple[Table, StudyKind]:
     panels = raw.get("panel", [])
     if not isinstance(panels, list):
         raise HeadcountError(f"{path}: a panel is written as [[panel]], with two brackets.")
-    tables: Table = {"[defaults]": raw.get("defaults", {}), "[quick]": raw.get("quick", {})}
+    tables = {"[defaults]": raw.get("defaults", {}), "[quick]": raw.get("quick", {})}
     tables |= {f"[[panel]] number {number}": panel for number, panel in enumerate(panels, start=1)}
     for name, table in tables.items():
         if not isinstance(table, dict):
@@ -141,7 +153,7 @@ def parse(path: Path) -> tuple[Table, StudyKind]:
         kind.settings.check_table(table, f"{path}: {name}")
         if name.startswith("[[") and "task" not in table:
             raise HeadcountError(f"{path}: {name} has no task.")
-    return raw, kind
+    return cast(Tables, raw), kind
 
 
 def _belongs(key: str) -> str:

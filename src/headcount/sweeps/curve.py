@@ -98,7 +98,7 @@ class Curve(Saved, Tabled, Shown):
             own.ndim != 2 or own.shape[1] != 5 for own in self.own.values()
         ):
             raise ValueError("its groups or edges are not those of its prompts")
-        if self.mix is not None and not (isinstance(self.mix, float | int) and 0 <= self.mix <= 1):
+        if self.provenance.get("mix") is not None and not (self.mix is not None and 0 <= self.mix <= 1):
             raise ValueError("its mix is no share")
 
     @property
@@ -116,8 +116,8 @@ class Curve(Saved, Tabled, Shown):
     @property
     def mix(self) -> float | None:
         """Share of the most helpful units in the order `best`, which was chosen on the train split; none elsewhere."""
-        mix: float | None = self.provenance.get("mix")
-        return mix
+        mix = self.provenance.get("mix")
+        return mix if isinstance(mix, float | int) else None
 
     def band(self, metric: str = EXPLAINED, level: float = 0.9) -> Interval[Floats]:
         """Mean over pairs and draws, with an interval over both, resampled together: of a chance order its draws and

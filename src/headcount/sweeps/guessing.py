@@ -2,6 +2,7 @@
 
 import math
 
+from ..core.provenance import part_of
 from .curve import Curve
 from .resampling import NORMAL
 
@@ -14,8 +15,8 @@ def guessing(curve: Curve) -> str | None:
     whole = curve.whole.get("accuracy")
     if whole is None and curve.kind == "explained" and "accuracy" in curve.values:
         whole = float(curve.values["accuracy"][:, -1 if curve.mode == "keep" else 0].mean())
-    chance = curve.provenance.get("task", {}).get("chance")
-    if whole is None or chance is None:
+    chance = part_of(curve.provenance, "task").get("chance")
+    if whole is None or not isinstance(chance, float | int):
         return None
     return words_of_guessing(curve.model, curve.task, whole, curve.pairs, chance)
 

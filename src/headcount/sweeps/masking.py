@@ -161,14 +161,21 @@ def masked_curve(
     times, function = texts.shape[0] * texts.shape[1], questions[0].function
     found, missing = measure_answers(texts.ravel().tolist(), [*whole] * times, [*questions] * times)
     uncut, _ = measure_answers(whole, whole, questions)
-    facts: Facts = {"model": model.name if model else scores.model, "task": function, "kind": "answers", "mode": "mask"}
-    facts |= {"units": "heads", "total": scores.size, "method": scores.method, "metric": metric}
-    facts |= {"order": masked.order, "fill": masked.fill, "ks": masked.ks}
     curve = Curve(
-        **facts,
+        model=model.name if model else scores.model,
+        task=function,
         title=title or function_title(function),
+        units="heads",
+        method=scores.method,
+        order=masked.order,
+        mode="mask",
+        fill=masked.fill,
+        metric=metric,
+        ks=masked.ks,
+        total=scores.size,
         ranking=scores.top(max(masked.ks)) if masked.order == "absolute" else (),
         values={name: value.reshape(texts.shape) for name, value in found.items()},
+        kind="answers",
         whole={name: float(value.mean()) for name, value in uncut.items()},
         groups=tuple(question.template for question in questions),
         provenance={"positions": masked.positions, **(provenance or {})},

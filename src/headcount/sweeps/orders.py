@@ -9,7 +9,7 @@ in their orders and meters alone.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 import torch
@@ -18,16 +18,16 @@ from torch import Tensor
 
 from ..core.errors import HeadcountError
 from ..core.words import SCORE_ORDERS, Mode, ScoreOrder
-from ..meters import Meter, Readings
-from ..meters.meter import WHOLE, Part, SharedMeter
+from ..meters import Meter, Readings, Values
+from ..meters.meter import WHOLE, Part, SharedMeter, T
 from ..rank.scores import EdgeScores, HeadScores, ranked
 
 Scores = HeadScores | EdgeScores
 Places = NDArray[np.intp]
 """Units by where they stand in the flattened mask."""
 First = Callable[[int, int], Places]  # (draw, k) -> units
-Point = tuple[Any, ...]
-"""(draw, k), and what else an order tells apart."""
+Point = tuple[int, int]
+"""(draw, k); an order may have several masks for a draw, and count them on."""
 M = TypeVar("M")
 MASK_BYTES = 2**27
 """Masks of so many points are made at once."""
@@ -57,12 +57,12 @@ class Order(ABC, Generic[M]):
     def masks(self, points: Sequence[Point]) -> M:
         """What a meter takes."""
 
-    def fold(self, found: Readings, ks: Sequence[int]) -> Readings:
+    def fold(self, found: Readings[T], ks: Sequence[int]) -> Readings[T]:
         """[point, example] -> [draw, k, example]."""
         return {name: value.reshape(self.draws, len(ks), -1) for name, value in found.items()}
 
 
-def measured(order: Order[M], meter: Meter[M], ks: Sequence[int], part: Part = WHOLE) -> Readings:
+def measured(order: Order[M], meter: Meter[M, T], ks: Sequence[int], part: Part = WHOLE) -> Readings[T]:
     """What a meter reads at every k of an order, [draw, k, example]. Each different mask is run once. Of a part of the
     work, what is left to other parts is not a number."""
     points = order.points(ks)
@@ -74,11 +74,11 @@ def measured(order: Order[M], meter: Meter[M], ks: Sequence[int], part: Part = W
     return order.fold(found, ks)
 
 
-def _read(meter: Meter[M], masks: M, part: Part) -> Readings:
-    return meter.measure(masks) if part == WHOLE else cast(SharedMeter, meter).measure(cast(Tensor, masks), part)
+def _read(meter: Meter[M, T], masks: M, part: Part) -> Readings[T]:
+    return meter.measure(masks) if part == WHOLE else cast(SharedMeter[T], meter).measure(cast(Tensor, masks), part)
 
 
-def merged(parts: Sequence[Readings]) -> Readings:
+def merged(parts: Sequence[Values]) -> Values:
     """The whole from all parts, bit for bit."""
     found = dict(parts[0])
     for other in parts[1:]:

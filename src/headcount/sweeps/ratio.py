@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..core.provenance import part_of
 from ..core.saving import Floats
 from ..core.words import in_words
 from .curve import Curve
@@ -64,5 +65,5 @@ def log_ratios(more: Curve, fewer: Curve, threshold: float, level: float | None,
 
 def same_prompts(first: Curve, second: Curve) -> bool:
     """Whether both were measured on the same test prompts, as the hash of their tasks says."""
-    hashes = [curve.provenance.get("task", {}).get("sha256") for curve in (first, second)]
+    hashes = [part_of(curve.provenance, "task").get("sha256") for curve in (first, second)]
     return hashes[0] is not None and hashes[0] == hashes[1] and first.pairs == second.pairs

@@ -20,8 +20,8 @@ from ..core.progress import progress_bar
 from ..core.provenance import Facts, provenance
 from ..core.words import ROLES, GateBase, Role
 from ..edit import Filler, head_name
-from ..meters import Advance, HeadMeter, Readings
-from ..meters.meter import WHOLE, Part
+from ..meters import Advance, HeadMeter, Readings, Values
+from ..meters.meter import WHOLE, Part, T
 from ..meters.metrics import SAID
 from ..models import Model
 from ..models.changes import leaves_no_trace
@@ -54,7 +54,8 @@ class RoleOrder(Order[Tensor]):
         self.draws = len(self.ranked)
 
     def points(self, ks: Sequence[int]) -> list[Point]:
-        return [(to, draw, k) for to in (0.0, 1.0) for draw in range(self.draws) for k in ks]
+        """All draws with heads at 0, then all of them again with heads at 1."""
+        return [(turn, k) for turn in range(2 * self.draws) for k in ks]
 
     def different(self, points: Sequence[Point]) -> tuple[list[Point], list[int]]:
         """With all heads open as the base, or with k = 0, many masks are the same."""
@@ -64,15 +65,16 @@ class RoleOrder(Order[Tensor]):
 
     def masks(self, points: Sequence[Point]) -> Tensor:
         """The base gates of a seed with the first k heads set to 0 or 1, [point, layer, head]."""
-        plus = np.stack([self.roles.plus[self.ranked[draw][0]] for _, draw, _ in points])
+        to, draws = zip(*(divmod(turn, self.draws) for turn, _ in points), strict=True)
+        plus = np.stack([self.roles.plus[self.ranked[draw][0]] for draw in draws])
         gates = plus if self.base == "plus" else np.ones_like(plus)
-        for row, (to, draw, k) in zip(gates, points, strict=True):
-            row.flat[self.ranked[draw][1][:k]] = to
+        for row, gate, draw, (_, k) in zip(gates, to, draws, points, strict=True):
+            row.flat[self.ranked[draw][1][:k]] = gate
         return torch.from_numpy(gates)
 
-    def fold(self, found: Readings, ks: Sequence[int]) -> Readings:
+    def fold(self, found: Readings[T], ks: Sequence[int]) -> Readings[T]:
         """Metrics with the first k ablated, and with the first k open, [draw, k, example]."""
-        folded: Readings = {}
+        folded: Readings[T] = {}
         for name, value in found.items():
             closed, opened = value.reshape(2, self.draws, len(ks), -1)
             folded[name] = closed
@@ -84,7 +86,7 @@ class RoleOrder(Order[Tensor]):
 def _with_changes(curve: Curve) -> Curve:
     """With the change of every metric in the place of its value with heads open. Not before all parts are together:
     the two sides of a change may be in different ones."""
-    values: Readings = {}
+    values: Values = {}
     for name, value in curve.values.items():
         ablated = name.removesuffix(OPEN)
         if ablated == name:
@@ -134,10 +136,7 @@ def sweep_roles(
     grid = role_grid(model.head_count, ks)
     examples = task.split("test")
     filler = Filler.prepare(model, roles.fill, examples=examples, reference=task.split("train"), seed=seed)
-    arguments = {"ks": grid, "base": base, "draws": draws, "seed": seed, "fill": roles.fill}
-    facts: Facts = {"model": model.name, "task": task.name, "title": task.title, "kind": "change", "mode": "mask"}
-    facts |= {"units": "heads", "total": model.head_count, "method": "gating", "fill": roles.fill, "base": base}
-    facts |= {"metric": "log_prob", "provenance": provenance(model, task, arguments)}
+    arguments: Facts = {"ks": grid, "base": base, "draws": draws, "seed": seed, "fill": roles.fill}
     cost = points_of_roles(len(grid), roles.seeds, draws, orders) * len(examples)
     curves = []
     with progress_bar(cost, quiet=advance is not None) as bar:
@@ -146,13 +145,32 @@ def sweep_roles(
         meter = HeadMeter(model, examples, filler, says=says, advance=advance or bar.advance)
         everything = torch.ones(1, model.n_layers, model.n_heads, dtype=torch.bool)
         whole = meter.measure(everything)
-        facts["whole"] = {name: float(value.mean()) for name, value in whole.items() if name not in SAID}
+        blank = Curve(
+            model=model.name,
+            task=task.name,
+            title=task.title,
+            units="heads",
+            method="gating",
+            order="",
+            mode="mask",
+            fill=roles.fill,
+            metric="log_prob",
+            ks=(),
+            total=model.head_count,
+            ranking=(),
+            values={},
+            kind="change",
+            base=base,
+            whole={name: float(value.mean()) for name, value in whole.items() if name not in SAID},
+            provenance=provenance(model, task, arguments),
+        )
         for order in orders:
             masks = RoleOrder(roles, order, base, draws, seed)
             alone = roles.seeds == 1 and order != "chance"
             first = masks.ranked[0][1].tolist() if alone else []
             ranking = tuple(head_name(divmod(place, model.n_heads)) for place in first)
-            curve = trace(facts | {"order": order, "ranking": ranking}, masks, meter, grid, part=part, parts=parts)
+            own = replace(blank, order=order, ranking=ranking)
+            curve = trace(own, masks, meter, grid, part=part, parts=parts)
             if part == WHOLE:
                 curve = _with_changes(with_words(model, curve) if order in ROLES else replace(curve, said={}))
             curves.append(curve)

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import TypedDict
 
 from ..core.errors import HeadcountError
-from ..core.provenance import Facts
 from ..core.saving import Floats, Saved
 from ..core.words import WrittenPositions
 from ..meters import Advance, silent
@@ -33,6 +33,15 @@ from .resampling import ends_of, resamplings
 ALPHAS = (0.5, 1.0, 2.0, 5.0)
 FEWEST = 3
 """Right and wrong answers among the train questions, below which there is no direction to speak of."""
+
+
+class Pushed(TypedDict, total=False):
+    """How heads were pushed."""
+
+    seed: int
+    draws: int
+    positions: WrittenPositions
+    control_alpha: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +62,7 @@ class Steering(Saved):
     """On test, pushed at random with the alpha chosen: [draw, question]."""
     templates: tuple[str, ...] = field(repr=False)
     """Of the test questions."""
-    provenance: Facts = field(default_factory=dict, repr=False)
+    provenance: Pushed = field(default_factory=Pushed, repr=False)
 
     @property
     def chosen(self) -> int:
@@ -125,5 +134,5 @@ def steer(
     random = random / random.norm(dim=-1, keepdim=True) * toward.norm(dim=-1, keepdim=True)
     control = right(test, alpha * random * chosen)
     results = (on_validation, on_test, control, tuple(question.template for question in test))
-    facts = {"seed": seed, "draws": draws, "positions": positions, "control_alpha": alpha}
+    facts = Pushed(seed=seed, draws=draws, positions=positions, control_alpha=alpha)
     return Steering(model.name, test[0].function, heads, (0.0, *alphas), *results, facts)

@@ -32,7 +32,7 @@ Refine = Callable[[Curve], list[int]]
 
 
 def trace(
-    facts: Facts,
+    blank: Curve,
     order: Order[M],
     meter: Meter[M],
     ks: Sequence[int],
@@ -41,10 +41,10 @@ def trace(
     part: Part = WHOLE,
     parts: Sequence[Curve] = (),
 ) -> Curve:
-    """A curve of what a meter reads at every k of an order, and at the k that `refine` adds, round by round. A `part`
-    of it has some of the first k, and the whole can begin with all `parts`."""
+    """A blank curve with what a meter reads at every k of an order, and at the k that `refine` adds, round by round.
+    A `part` of it has some of the first k, and the whole can begin with all `parts`."""
     values = merged([each.values for each in parts]) if parts else measured(order, meter, ks, part)
-    curve = Curve(**facts, ks=tuple(ks), values=values)
+    curve = replace(blank, ks=tuple(ks), values=values)
     refine = None if part != WHOLE else refine
     while refine and rounds and (missing := refine(curve)):
         curve = curve.joined(replace(curve, ks=tuple(missing), values=measured(order, meter, missing)))
@@ -151,9 +151,22 @@ def sweep(
         arguments |= {"method": method, "fit": (fit or Learning()).facts()}
     if isinstance(swept, Edges):
         arguments |= {"readers": swept.readers, "prune": prune}
-    facts: Facts = {"model": model.name, "task": task.name, "title": task.title, "order": order, "mode": mode}
-    facts |= {"units": swept.name, "total": swept.total, "method": swept.method(asked), "fill": fill, "metric": metric}
-    facts |= {"ranking": swept.ranking(asked), "provenance": provenance(model, task, arguments) | chosen}
+    blank = Curve(
+        model=model.name,
+        task=task.name,
+        title=task.title,
+        units=swept.name,
+        method=swept.method(asked),
+        order=order,
+        mode=mode,
+        fill=fill,
+        metric=metric,
+        ks=(),
+        total=swept.total,
+        ranking=swept.ranking(asked),
+        values={},
+        provenance=provenance(model, task, arguments) | chosen,
+    )
     # Chance orders get one round of points. The fewer a round has, the fewer are run in the end; but circuits of edges
     # cost less when several run at once.
     at_once = 6 if swept.name == "edges" and not asked.by_chance else 3
@@ -163,7 +176,7 @@ def sweep(
         bar.describe(f"{model.name} · {task.name} · {order}")
         meter: Meter[Any] = swept.meter(task, asked, advance or bar.advance)
         rounds = 1 if asked.by_chance else 2**31
-        curve = trace(facts, masks, meter, grid, refine, rounds, part, parts)
+        curve = trace(blank, masks, meter, grid, refine, rounds, part, parts)
         return with_words(model, replace(curve, own=swept.own(asked, cast(Any, meter))))
 
 

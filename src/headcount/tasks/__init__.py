@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, NotRequired, cast
+
+from typing_extensions import TypedDict
 
 from ..core.errors import HeadcountError, did_you_mean, require_known, require_seed
 from ..core.files import read_toml
@@ -20,12 +22,10 @@ from .lm_eval import PREFIX, read_lm_eval
 from .nonsense import PREFIX as NONSENSE
 from .nonsense import nonsense
 from .records import Record
-from .source import Item, ItemSource, P, Source, SplitSource, Tokens, draw_completions, draw_pairs
+from .source import AnySource, Item, ItemSource, P, Source, SplitSource, Tokens, draw_completions, draw_pairs
 
 if TYPE_CHECKING:
     from ..models import Model
-
-AnySource = Source[Any] | ItemSource
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,15 @@ class TaskEntry:
         return cast(AnySource, found)
 
 
-_BUILT_IN = read_toml(Path(__file__).parent / "tasks.toml")
+class _Line(TypedDict):
+    """Of tasks.toml."""
+
+    source: str
+    summary: str
+    kind: NotRequired[Literal["pairs", "completions"]]
+
+
+_BUILT_IN = read_toml(Path(__file__).parent / "tasks.toml", dict[str, _Line])
 TASKS: Registry[TaskEntry] = Registry(
     "task", "headcount.tasks", {name: TaskEntry(**facts) for name, facts in _BUILT_IN.items()}, TaskEntry
 )
@@ -51,7 +59,9 @@ TASKS: Registry[TaskEntry] = Registry(
 def register_task(name: str, source: Source[P] | ItemSource, *, summary: str = "") -> None:
     """Make a task of your own known by a name; `tasks/source.py` says what one of pairs and what one of completions has
     to say. A package declares a `TaskEntry` as an entry point instead."""
-    TASKS.add(name, TaskEntry(source, summary or source.title, "completions" if hasattr(source, "items") else "pairs"))
+    TASKS.add(
+        name, TaskEntry(source, summary or source.title, "completions" if isinstance(source, ItemSource) else "pairs")
+    )
 
 
 def known_tasks() -> dict[str, tuple[str, str]]:
@@ -121,10 +131,10 @@ def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
     else:
         source = _source(name, split)
         title = source.title
-        if not hasattr(source, "items"):
-            pools = source.pools(tokens, rng)
-            first, second = (draw_pairs(source, pool, tokens, n // 2, rng, name) for pool in pools)
-            return Task(name, title, source.metric, first, second)
+        if not isinstance(source, ItemSource):
+            pairs = cast(Source[object], source)  # whatever its pools are, it alone looks into them
+            first, second = (draw_pairs(pairs, pool, tokens, n // 2, rng, name) for pool in pairs.pools(tokens, rng))
+            return Task(name, title, pairs.metric, first, second)
         items = source.items(rng)
     train, test = draw_completions(items, tokens, n // 2, name)
     return Task(short_name(name), title, "log_prob", train, test)
@@ -137,7 +147,7 @@ def _own(name: str, entries: Mapping[int, Entry], where: str, tokens: Tokens, n:
 
 def _source(name: str, split: SplitBy) -> AnySource:
     made = TASKS[name].made()
-    return made if split == "words" else cast(SplitSource[Any], made).by_templates()
+    return made if split == "words" else cast(SplitSource[object], made).by_templates()
 
 
 def _splits_templates(name: str) -> bool:

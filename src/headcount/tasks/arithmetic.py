@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from operator import add, floordiv, mul, sub
 from typing import NamedTuple
 
+from typing_extensions import TypedDict
+
 from ..core.files import read_toml
 from .source import WORDS, Item, TwoSides
 
@@ -18,8 +20,16 @@ RESULTS = range(2, 200)
 OPERATIONS = {"+": add, "-": sub, "*": mul, "/": floordiv}
 ITEMS_A_STORY = 16
 
-_TABLES = read_toml(WORDS / "arithmetic.toml")
-BOYS, GIRLS, THINGS = (_TABLES[kind].split() for kind in ("boys", "girls", "things"))
+
+class _Tables(TypedDict):
+    boys: str
+    girls: str
+    things: str
+    stories: dict[str, list[str]]
+
+
+_TABLES = read_toml(WORDS / "arithmetic.toml", _Tables)
+BOYS, GIRLS, THINGS = _TABLES["boys"].split(), _TABLES["girls"].split(), _TABLES["things"].split()
 STORIES = [(steps, story) for steps, stories in _TABLES["stories"].items() for story in stories]
 
 
@@ -40,7 +50,8 @@ class Problem(NamedTuple):
 
 def split_words(rng: random.Random) -> tuple[Words, Words]:
     """All words shuffled and cut in two. Either side gets half of the stories of one, of two and of three steps."""
-    names, things, stories = (rng.sample(those, len(those)) for those in (BOYS + GIRLS, THINGS, STORIES))
+    names, things = (rng.sample(those, len(those)) for those in (BOYS + GIRLS, THINGS))
+    stories = rng.sample(STORIES, len(STORIES))
     stories.sort(key=lambda story: story[0].count(","))
     return Words(stories[::2], names[::2], things[::2]), Words(stories[1::2], names[1::2], things[1::2])
 

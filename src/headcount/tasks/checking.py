@@ -13,7 +13,6 @@ Each line is read as a study would read it, then the model answers it. What is l
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -117,7 +116,7 @@ def with_spaces(entries: Mapping[int, Entry], numbers: Sequence[int]) -> dict[in
 
 
 def _spaced(entry: Entry) -> Entry:
-    def spaced(value: Any) -> Any:
+    def spaced(value: object) -> object:
         if isinstance(value, list):
             return [spaced(each) for each in value]
         return f" {value}" if isinstance(value, str) and value and not value[0].isspace() else value
@@ -188,7 +187,7 @@ def _numbers_for_words(model: Model, entry: Entry) -> list[str]:
     """What numbers behind a text stand for; whoever wrote 5 may have meant the digit."""
     if not isinstance(entry.get("clean"), str):
         return []
-    values = [entry[key] if isinstance(entry[key], list) else [entry[key]] for key in ("answer", "wrong")]
+    values = [value if isinstance(value, list) else [value] for value in (entry["answer"], entry["wrong"])]
     ids = [value for listed in values for value in listed if isinstance(value, int)][:1]
     texts = zip(ids, model.token_texts(ids), strict=True)
     return [f'{token} is read as the id of the token {text!r}; for the text, write " {token}"' for token, text in texts]

@@ -13,7 +13,7 @@ from ..core.files import read_toml
 from .source import WORDS, Item, TwoSides, lettered
 
 LETTERS = "ABCD"
-RELATIONS: dict[str, str] = read_toml(WORDS / "commonsense.toml")
+RELATIONS = read_toml(WORDS / "commonsense.toml", dict[str, str])
 """Question -> table of things and answers."""
 
 

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..core.files import read_toml
 from ..core.words import SplitBy
-from .source import WORDS, Draft, Tokens, halves, wordings
+from .source import Draft, Tokens, halves, read_words, wordings
 
-_WORDS = read_toml(WORDS / "docstring.toml")
-ARGUMENTS, FUNCTIONS = _WORDS["arguments"].split(), _WORDS["functions"].split()
+_WORDS = read_words("docstring")
+ARGUMENTS, FUNCTIONS = _WORDS["arguments"], _WORDS["functions"]
 SUMMARIES, NOTES = _WORDS["summaries"], _WORDS["notes"]
 
 

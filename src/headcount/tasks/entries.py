@@ -10,7 +10,6 @@ written as JSON. Splits called train stay so, and the others are test; a set of 
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from ..core.errors import HeadcountError
 from ..core.reading import local_path
@@ -61,7 +60,7 @@ def _is_glued(entry: Entry) -> bool:
     return _letter_at(prompt, -1) and _letter_at(answer, 0)
 
 
-def _letter_at(text: Any, place: int) -> bool:
+def _letter_at(text: object, place: int) -> bool:
     """In ASCII: other scripts may have no spaces."""
     return isinstance(text, str) and text != "" and text[place].isascii() and text[place].isalpha()
 
@@ -76,9 +75,9 @@ def entries_of(records: Iterable[Record], first: int = 1) -> dict[int, Entry]:
     return found
 
 
-def _there(value: Any) -> bool:
+def _there(value: object) -> bool:
     return value is not None and value != "" and not (isinstance(value, list) and not value)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return value.tolist() if hasattr(value, "tolist") else value

@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..core.errors import HeadcountError
-from ..core.files import read_toml
 from ..core.words import SplitBy
 from .examples import first_difference
-from .source import WORDS, Draft, Tokens, halves, wordings
+from .source import Draft, Tokens, halves, read_words, wordings
 
-_WORDS = read_toml(WORDS / "greater-than.toml")
-NOUNS, TEMPLATES = _WORDS["nouns"].split(), _WORDS["templates"]
+_WORDS = read_words("greater-than")
+NOUNS, TEMPLATES = _WORDS["nouns"], _WORDS["templates"]
 CENTURIES = tuple(range(11, 18))
 CORRUPT_ENDING = 1
 

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ..core.files import read_toml
 from ..core.words import SplitBy
-from .source import WORDS, Draft, Tokens, halves, wordings
+from .source import Draft, Tokens, halves, read_words, wordings
 
-_WORDS = read_toml(WORDS / "ioi.toml")
-NAMES, PLACES, THINGS = (_WORDS[kind].split() for kind in ("names", "places", "things"))
+_WORDS = read_words("ioi")
+NAMES, PLACES, THINGS = (_WORDS[kind] for kind in ("names", "places", "things"))
 TEMPLATES, LONG_TEMPLATES, FILLERS = (tuple(_WORDS[kind]) for kind in ("templates", "long-templates", "fillers"))
 
 

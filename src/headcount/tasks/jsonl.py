@@ -14,19 +14,20 @@ of pairs may also be token ids.
 import random
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from ..core.errors import HeadcountError, did_you_mean
 from ..core.plain import quoted
 from ..core.reading import read_json_lines
 from .examples import Completion, Example, Examples, Pair
-from .source import Draft, Item, Tokens, completion
+from .source import Draft, Item, Prompt, Tokens, completion
 
 PAIR = ("clean", "corrupt", "answer", "wrong")
 COMPLETION = ("prompt", "target")
 OPTIONAL = {PAIR: ("split",), COMPLETION: ("split", "choices")}
 
-Entry = dict[str, Any]
+Entry = dict[str, object]
+"""The fields of a line, of any type until they are read."""
 
 
 def examples_of(
@@ -61,7 +62,7 @@ def read_entry(entry: Entry, has_targets: bool, tokens: Tokens) -> Example:
 
 class _Line(NamedTuple):
     number: int
-    split: str | None
+    split: object  # train, test or None, once the line has been read
 
 
 def _require_one_side(line: _Line, first: _Line) -> None:
@@ -118,31 +119,41 @@ def _check_fields(entry: Entry, wanted: tuple[str, ...]) -> None:
 
 
 def _pair(entry: Entry, tokens: Tokens) -> Pair:
-    for key in ("clean", "corrupt"):
-        value = entry[key]
-        is_ids = isinstance(value, list) and all(type(token) is int for token in value)
-        if not value or not (is_ids or isinstance(value, str)):
-            raise HeadcountError(f"{key!r} must be a text or a list of token ids; got {quoted(value)}.")
+    clean, corrupt = (_text_or_ids(entry, key) for key in ("clean", "corrupt"))
     answers = {key: _listed(entry, key) for key in ("answer", "wrong")}
-    if not isinstance(entry["clean"], str):
+    if not isinstance(clean, str):
         for key, words in answers.items():
             if text := next((word for word in words if isinstance(word, str)), None):
                 raise HeadcountError(f"{key!r} must be token ids where the prompt is; got {quoted(text)}.")
-    return tokens.pair(Draft(entry["clean"], entry["corrupt"], answers["answer"], answers["wrong"]))
+    return tokens.pair(Draft(clean, corrupt, answers["answer"], answers["wrong"]))
+
+
+def _text_or_ids(entry: Entry, key: str) -> Prompt:
+    value = entry[key]
+    if value and (isinstance(value, str) or (isinstance(value, list) and all(type(token) is int for token in value))):
+        return value
+    raise HeadcountError(f"{key!r} must be a text or a list of token ids; got {quoted(value)}.")
 
 
 def _listed(entry: Entry, key: str) -> list[str | int]:
-    values = entry[key] if isinstance(entry[key], list) else [entry[key]]
-    if not values or not all(type(word) in (str, int) and word != "" for word in values):
-        raise HeadcountError(f"{key!r} must be a text, a token id, or a list of them; got {quoted(entry[key])}.")
-    return values
+    value = entry[key]
+    values = value if isinstance(value, list) else [value]
+    words = [word for word in values if (type(word) is str or type(word) is int) and word != ""]
+    if not words or len(words) < len(values):
+        raise HeadcountError(f"{key!r} must be a text, a token id, or a list of them; got {quoted(value)}.")
+    return words
 
 
 def _completion(entry: Entry, tokens: Tokens) -> Completion:
-    for key in COMPLETION:
-        if not isinstance(entry[key], str):
-            raise HeadcountError(f"{key!r} must be a text; got {quoted(entry[key])}.")
+    prompt, target = (_text(entry, key) for key in COMPLETION)
     choices = entry.get("choices", [])
     if not isinstance(choices, list) or not all(isinstance(choice, str) and choice for choice in choices):
         raise HeadcountError(f"'choices' must be a list of texts; got {quoted(choices)}.")
-    return completion(Item(entry["prompt"], entry["target"], tuple(choices)), tokens)
+    return completion(Item(prompt, target, tuple(choices)), tokens)
+
+
+def _text(entry: Entry, key: str) -> str:
+    value = entry[key]
+    if not isinstance(value, str):
+        raise HeadcountError(f"{key!r} must be a text; got {quoted(value)}.")
+    return value

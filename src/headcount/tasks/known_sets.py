@@ -23,6 +23,8 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from ..core.errors import HeadcountError, did_you_mean, listed
 from ..core.files import read_toml
 from ..core.plain import quoted
@@ -35,8 +37,16 @@ Sides = tuple[list[Item], list[Item]]
 ItemOf = Callable[[Record, random.Random], Item]
 KindOf = Callable[[Item], str | None]
 
-_SETS = read_toml(Path(__file__).with_suffix(".toml"))
-KNOWN_SETS: dict[str, str] = {name: known["about"] for name, known in _SETS.items()}
+
+class _KnownSet(TypedDict):
+    about: str
+    hub: str
+    configs: list[str]
+    splits: list[str]
+
+
+_SETS = read_toml(Path(__file__).with_suffix(".toml"), dict[str, _KnownSet])
+KNOWN_SETS = {name: known["about"] for name, known in _SETS.items()}
 
 MOST_EXAMPLES = 10
 """Worked examples for one side and kind; fewer where there are fewer than a hundred items."""

@@ -8,17 +8,16 @@ test share no names.
 import random
 from collections.abc import Sequence
 
-from ..core.files import read_toml
-from .source import WORDS, Item, TwoSides
+from .source import Item, TwoSides, read_words
 
-TABLE = read_toml(WORDS / "ioi.toml")
-PLACES, THINGS = TABLE["places"].split(), TABLE["things"].split()
+_WORDS = read_words("ioi")
+PLACES, THINGS = _WORDS["places"], _WORDS["things"]
 ITEMS, SENTENCES = 400, 24
 """Of each side; and of a prompt, which then has some 280 tokens."""
 
 
 def _split(rng: random.Random) -> tuple[list[str], list[str]]:
-    names = TABLE["names"].split()
+    names = list(_WORDS["names"])
     rng.shuffle(names)
     return names[::2], names[1::2]
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from ..core.errors import HeadcountError, listed
+from ..core.files import read_toml
 from ..core.plain import quoted
 from ..core.words import SplitBy
 from .examples import Completion, Examples, Pair
@@ -24,6 +25,12 @@ Prompt = str | Sequence[int]
 """Text, or token ids where the cut between prompt and answer falls inside what text can say."""
 
 
+def read_words(task: str) -> dict[str, list[str]]:
+    """The words of a built-in task by their kind; a paragraph of them word by word."""
+    found = read_toml(WORDS / f"{task}.toml", dict[str, str | list[str]])
+    return {kind: words.split() if isinstance(words, str) else words for kind, words in found.items()}
+
+
 @dataclass(frozen=True)
 class Draft:
     """A pair before tokenisation. Answers are what follows the prompt, with their leading space."""
@@ -34,10 +41,15 @@ class Draft:
     wrongs: Sequence[str | int]
 
 
-class Source(Protocol[P]):
-    """A built-in task: its words, split so that train and test share none, and one random draft."""
+class AnySource(Protocol):
+    """What sources of pairs and of completions share."""
 
     title: str
+
+
+class Source(AnySource, Protocol[P]):
+    """A built-in task: its words, split so that train and test share none, and one random draft."""
+
     metric: str
 
     def pools(self, tokens: "Tokens", rng: random.Random) -> tuple[P, P]:
@@ -64,10 +76,9 @@ class Item:
     """Where the target is one of several, all of them, the target among them, written as the target is."""
 
 
-class ItemSource(Protocol):
+@runtime_checkable
+class ItemSource(AnySource, Protocol):
     """A built-in task of completions: all its items, split so that train and test share no words."""
-
-    title: str
 
     def items(self, rng: random.Random) -> tuple[Sequence[Item], Sequence[Item]]:
         """Train and test items in random order. The same state of `rng` gives the same items."""

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from typing_extensions import TypedDict
+
 from ..core.files import read_toml
 from .source import WORDS, Item, TwoSides
 
@@ -44,9 +46,17 @@ class Change(NamedTuple):
     after: str
 
 
-_TABLES = read_toml(WORDS / "syntax.toml")
+class _Tables(TypedDict):
+    verbs: str
+    nouns: str
+    people: str
+    adjectives: str
+    plurals: list[tuple[str, str]]
+
+
+_TABLES = read_toml(WORDS / "syntax.toml", _Tables)
 VERBS = [Verb(*row.split(maxsplit=3)) for row in _TABLES["verbs"].strip().split(",")]
-NOUNS, PEOPLE = ([Noun(*row.split()) for row in _TABLES[kind].split(",")] for kind in ("nouns", "people"))
+NOUNS, PEOPLE = ([Noun(*row.split()) for row in rows.split(",")] for rows in (_TABLES["nouns"], _TABLES["people"]))
 ADJECTIVES, PLURALS = _TABLES["adjectives"].split(), _TABLES["plurals"]
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ...core.errors import HeadcountError
+from ...core.provenance import Facts
 from ...edit.attention import attention_weights
 from ...meters import TOKENS_A_PASS
 from ...meters.answers import Answers
@@ -83,5 +84,5 @@ def retrieval_scores(model: Model, questions: QuestionSet, answers: Answers) -> 
     prompts = question_prompts(model, [asked[place] for place in used])
     written, needed = zip(*[(answers.tokens[0][place], needles[place]) for place in used], strict=True)
     scores = copy_scores(model, prompts, written, needed).numpy()
-    facts = {"questions": len(own), "answered_right": len(used)}
+    facts: Facts = {"questions": len(own), "answered_right": len(used)}
     return HeadScores(model.name, "retrieval", "copy", "copied share of the needle", scores, provenance=facts)

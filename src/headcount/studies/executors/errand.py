@@ -8,10 +8,12 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import cast
 
 import torch
+from pydantic import TypeAdapter
 
 from ...core.cache import Result, Store
 from ...core.errors import HeadcountError, in_short
@@ -19,7 +21,7 @@ from ...core.keys import package_source, source_of
 from ...core.provenance import Facts, versions
 from ...core.registry import resolve
 from ..bench import Bench
-from ..plan import Step, Subject
+from ..plan import Description, Step, Subject
 
 Told = Callable[[float], None]
 
@@ -31,12 +33,12 @@ class Errand:
     function: str
     returns: str
     """'package.module:name' of the class of the result."""
-    settings: Facts
+    settings: Mapping[str, object]
     subject: Subject | None
     needs: tuple[tuple[str, str, str], ...]
     """Key, class and label of the results that it needs."""
     libraries: tuple[str, ...]
-    description: Facts
+    description: Description
     """What the result depends on, as the planner sees it."""
     threads: int
     """Of the numerics. Sums are split among threads, so that their number moves last digits: it is the same wherever a
@@ -54,9 +56,7 @@ class Errand:
 
     @classmethod
     def parse(cls, facts: Facts) -> "Errand":
-        subject = facts["subject"] and Subject(**facts["subject"])
-        needs = tuple((key, returns, label) for key, returns, label in facts["needs"])
-        return cls(**{**facts, "subject": subject, "needs": needs, "libraries": tuple(facts["libraries"])})
+        return _errands().validate_python(facts)
 
     @property
     def result(self) -> type[Result]:
@@ -94,7 +94,7 @@ class Errand:
             code = source_of(resolve(self.function))
         except (ImportError, AttributeError) as error:
             raise HeadcountError(f"A worker cannot run the step {self.label!r}: {in_short(error)}") from error
-        planned: Facts = self.description["versions"]
+        planned = self.description["versions"]
         for name, here in versions(*self.libraries).items():
             if planned.get(name) != here:
                 raise HeadcountError(
@@ -106,6 +106,11 @@ class Errand:
                 "A worker has other source code than the study was planned with (of headcount, or of a package that"
                 " adds to it). Install the same on both, and run it again."
             )
+
+
+@cache
+def _errands() -> TypeAdapter[Errand]:
+    return TypeAdapter(Errand)
 
 
 def named(kind: type[object]) -> str:

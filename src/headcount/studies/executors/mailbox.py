@@ -15,12 +15,16 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ...core.files import write_file
 from ...core.provenance import Facts
+
+if TYPE_CHECKING:
+    from .hand import Answer, Setup
 
 SETUP, PULSE, DRIVER = "setup.json", "pulse", "driver"
 OFTEN = 0.01
@@ -30,7 +34,7 @@ OFTEN = 0.01
 class Mailbox:
     """The driver's side."""
 
-    def __init__(self, folder: Path, setup: Facts) -> None:
+    def __init__(self, folder: Path, setup: "Setup") -> None:
         self.folder, self.given, self.answered = folder, 0, 0
         folder.mkdir(parents=True)
         self.beat()
@@ -47,9 +51,9 @@ class Mailbox:
         self.given += 1
         _put(self.folder / f"errand-{self.given}.json", errand)
 
-    def answer(self) -> Facts | None:
+    def answer(self) -> "Answer | None":
         """What became of the errand, where that is known."""
-        found = _read(self.folder / f"answer-{self.given}.json") if self.busy else None
+        found: Answer | None = _read(self.folder / f"answer-{self.given}.json") if self.busy else None
         if found is not None:
             self.answered = self.given
         return found
@@ -107,7 +111,7 @@ def serve(folder: Path, driver_lives: Callable[[], bool], beat: float) -> None:
         number += 1
 
 
-def _put(path: Path, facts: Facts) -> None:
+def _put(path: Path, facts: Mapping[str, object]) -> None:
     write_file(path, json.dumps(facts))
 
 
@@ -118,10 +122,9 @@ def _put_text(path: Path, text: str) -> None:
     os.replace(part, path)
 
 
-def _read(path: Path) -> Facts | None:
+def _read(path: Path) -> Any:
     try:
-        facts: Facts = json.loads(path.read_text())
-        return facts
+        return json.loads(path.read_text())
     except (FileNotFoundError, ValueError):
         return None
 

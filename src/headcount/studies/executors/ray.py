@@ -21,12 +21,11 @@ from ...core.cache import Store
 from ...core.errors import HeadcountError, in_short
 from ...core.files import writable_folder
 from ...core.progress import Bar, say, waiting
-from ...core.provenance import Facts
 from ..bench import Bench
 from ..plan import Found, Plan
 from .crew import Here, News
 from .errand import Errand
-from .hand import Hand, setup_of
+from .hand import Answer, Hand, Setup, setup_of
 from .local import cores_here
 from .schedule import TRIES, Ledger, Schedule
 
@@ -40,7 +39,7 @@ Files = dict[str, bytes]
 class RayWorker:
     """What runs on the cluster, as an actor."""
 
-    def __init__(self, setup: Facts, marker: str) -> None:
+    def __init__(self, setup: Setup, marker: str) -> None:
         self.shares = Path(setup["store"], marker).exists()
         self.hand = Hand(setup, None if self.shares else Store())
 
@@ -48,7 +47,7 @@ class RayWorker:
         """Whether it shares the driver's cache."""
         return self.shares
 
-    def run(self, errand: Mapping[str, object], needed: Mapping[str, Files]) -> tuple[Facts, Files]:
+    def run(self, errand: Mapping[str, object], needed: Mapping[str, Files]) -> tuple[Answer, Files]:
         """The answer of a `Hand`; and the result by value, where the cache is not shared."""
         key, store = str(errand["key"]), self.hand.store
         try:

@@ -1,17 +1,22 @@
 """The report of a study of roles: how many heads have which role, and what the curves by role do."""
 
-from ...core.provenance import Facts
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from ...core.words import ROLES
 from ...rank.roles import HeadRoles
 from ...view.page.data import MapData, Report, RolesData
 from ...view.page.maps import map_data, roles_data
 from ..report import Found
 
+if TYPE_CHECKING:
+    from .outputs import RolesEntry, RolesSummary
+
 VERBS = {"facilitation": "help", "irrelevance": "do neither", "interference": "hurt"}
 
 
-def page(found: Found) -> Report:
-    entries: list[Facts] = found.summary["cells"]
+def page(found: "Found[RolesSummary]") -> Report:
+    entries = found.summary["cells"]
     first = entries[0]
     roles, maps = _roles(found)
     return Report(
@@ -33,14 +38,14 @@ def page(found: Found) -> Report:
     )
 
 
-def _sentence(entry: Facts) -> str:
+def _sentence(entry: "RolesEntry") -> str:
     shares = [f"{entry['shares'][role]['mean'] or 0:.0%}".replace("%", " %") + f" {VERBS[role]}" for role in ROLES]
     words = entry["words"]
     told = f"log-probability by facilitation {words['facilitation']}, by interference {words['interference']}"
     return f"{entry['task']}, {entry['model']}: of {entry['heads']} heads {', '.join(shares)}; {told}."
 
 
-def _warnings(entries: list[Facts]) -> list[str]:
+def _warnings(entries: "Sequence[RolesEntry]") -> list[str]:
     found = []
     for entry in entries:
         agree = entry["seed_agreement"].get("gating")
@@ -52,7 +57,7 @@ def _warnings(entries: list[Facts]) -> list[str]:
     return found
 
 
-def _roles(found: Found) -> tuple[list[RolesData], list[MapData]]:
+def _roles(found: "Found[RolesSummary]") -> tuple[list[RolesData], list[MapData]]:
     """With helps minus hurts as a map of scores beside."""
     if found.cells:
         listed = [(number, cell.scores) for number, row in enumerate(found.cells) for cell in row]

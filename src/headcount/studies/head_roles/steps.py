@@ -1,7 +1,12 @@
 """The steps of a study of roles: gates fitted on train, then heads ablated by role on test, one curve per order."""
 
 from dataclasses import dataclass, replace
+from typing import Literal, NotRequired
 
+from typing_extensions import TypedDict
+
+from ...core.provenance import Facts
+from ...core.words import GateBase
 from ...edit import check_fill
 from ...meters import TOKENS_A_PASS
 from ...meters.memory import head_bytes
@@ -13,12 +18,27 @@ from ...sweeps import Curve
 from ...sweeps.roles import ROLE_ORDERS, points_of_roles, role_grid, sweep_roles
 from ...tasks.examples import Task
 from ..kind import StudyKind
-from ..outputs import facts_of
-from ..plan import Found, Job, ScoredCell, ScoredWork, Step, Subject, mean_length, parts_of
+from ..plan import Found, Job, Names, ScoredCell, ScoredWork, Step, Subject, as_part, mean_length, parts_of, told_by
 from ..reading import reading_step
 from .settings import HeadRolesPanel
 
 RolesCell = ScoredCell[HeadRolesPanel, HeadRoles]
+
+
+class FitTold(TypedDict):
+    fit: Facts
+    fill: str
+    seed: int
+
+
+class SweepTold(TypedDict):
+    order: str
+    test: int
+    ks: Literal["halves"] | list[int] | None
+    base: GateBase
+    draws: int
+    seed: int
+    part: NotRequired[list[int]]
 
 
 @dataclass(frozen=True)
@@ -34,44 +54,48 @@ def plan(kind: StudyKind, panel: HeadRolesPanel, name: str, model: Model, task: 
     check_fill(panel.fill, task.train)
     subject = Subject.of(name, model, {"kind": kind.name, "panel": panel.facts()}, task, at_once=TOKENS_A_PASS)
     label, taken = f"{model.name} · {task.name}", head_bytes(model, task.train)
-    settings = {"fit": panel.fit.facts(), "fill": panel.fill, "seed": panel.seed}
+    told = FitTold(fit=panel.fit.facts(), fill=panel.fill, seed=panel.seed)
     runs, each = panel.fit.forwards(len(task.train)), mean_length(task.train)
-    fitting = subject.step(f"{label} · gating", fit_step, settings, runs, each, memory=taken)
+    fitting = subject.step(f"{label} · gating", fit_step, told, runs, each, memory=taken)
     tests, ks = task.test[: panel.test or None], len(role_grid(model.head_count, panel.ks))
-    same = {
-        "test": panel.test,
-        "ks": panel.ks if isinstance(panel.ks, str) else list(panel.ks) or None,
-        **facts_of(panel, "base", "draws", "seed"),
-    }
+    grid = panel.ks if isinstance(panel.ks, str) else list(panel.ks) or None
 
     def swept(order: str) -> Step[Curve]:
         runs, each = points_of_roles(ks, panel.seeds, panel.draws, [order]) * len(tests), mean_length(tests)
-        settings, words, needs = {"order": order, **same}, f"{label} · {order}", (fitting,)
+        told, words, needs = told_by(panel, SweepTold, order=order, ks=grid), f"{label} · {order}", (fitting,)
         first = list[Step[Curve]]()
         for number, of in parts_of(runs * each, ks):
-            told, part = {**settings, "part": [number, of]}, f"{words} · part {number + 1} of {of}"
-            first.append(subject.step(part, sweep_step, told, runs // of, each, needs=needs, memory=taken))
+            some, part = SweepTold(**told, part=[number, of]), f"{words} · part {number + 1} of {of}"
+            first.append(subject.step(part, sweep_step, some, runs // of, each, needs=needs, memory=taken))
         runs = len(tests) if first else runs  # the whole model is measured where parts are put together
-        return subject.step(words, sweep_step, settings, runs, each, needs=(*needs, *first), memory=taken)
+        return subject.step(words, sweep_step, told, runs, each, needs=(*needs, *first), memory=taken)
 
-    names = {"model": model.name, "task": task.name}
+    names = Names(model=model.name, task=task.name)
     reading = reading_step(subject, label, tests)
     return RolesWork(panel, names, task.title, fitting, tuple(map(swept, ROLE_ORDERS)), reading=reading)
 
 
-def fit_step(job: Job[Task]) -> HeadRoles:
-    settings, advance = dict(job.settings), job.paid(mean_length(job.examples.train))
-    fit = Fit(**settings.pop("fit"))
-    return fit_roles(job.model, job.examples, fit, note=job.note, advance=advance, **settings)
+def fit_step(job: Job[Task, FitTold]) -> HeadRoles:
+    told, advance = job.settings, job.paid(mean_length(job.examples.train))
+    how = Fit.of(told["fit"])
+    return fit_roles(job.model, job.examples, how, fill=told["fill"], seed=told["seed"], note=job.note, advance=advance)
 
 
-def sweep_step(job: Job[Task], roles: HeadRoles, *parts: Curve) -> Curve:
+def sweep_step(job: Job[Task, SweepTold], roles: HeadRoles, *parts: Curve) -> Curve:
     """With no more test examples than are to be measured; and with its parts, where it was split."""
-    settings = dict(job.settings)
-    order, most = settings.pop("order"), settings.pop("test")
-    if "part" in settings:
-        number, of = settings["part"]
-        settings["part"] = (number, of)
-    task = replace(job.examples, test=job.examples.test[: most or None])
-    advance = job.paid(mean_length(task.test))
-    return sweep_roles(job.model, task, roles, orders=[order], parts=parts, advance=advance, **settings)[0]
+    told = job.settings
+    task = replace(job.examples, test=job.examples.test[: told["test"] or None])
+    (curve,) = sweep_roles(
+        job.model,
+        task,
+        roles,
+        orders=[told["order"]],
+        ks=told["ks"],
+        base=told["base"],
+        draws=told["draws"],
+        seed=told["seed"],
+        part=as_part(told.get("part")),
+        parts=parts,
+        advance=job.paid(mean_length(task.test)),
+    )
+    return curve

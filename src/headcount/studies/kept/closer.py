@@ -7,7 +7,7 @@ curves of all, and measures its own units at those two k and at a few between th
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import cast
 
 from ...core.cache import Result
 from ...core.words import AIMS
@@ -18,6 +18,7 @@ from ...sweeps.orders import Scores
 from ...sweeps.sweep import points_around
 from ...tasks.examples import Task
 from ..plan import Job, Step, mean_length
+from .told import CloserTold, GridSweeping, SweepTold
 
 POINTS = 4
 """Between the two, at most."""
@@ -27,29 +28,24 @@ def closer_plan(number: int, curves: Sequence[Step[Curve]], scoring: Step[Result
     """The curve of one of the repeats with the k that the mean of all asks for."""
     own = curves[number]
     assert own.subject is not None
-    rest: dict[str, Any] = {"needs": (*([scoring] if scoring else []), *curves), "memory": own.memory}
-    settings, runs = {**own.settings, "own": number}, (POINTS + 2) * len(task.test)
-    return own.subject.step(f"{own.label} · closer", closer_step, settings, runs, mean_length(task.test), **rest)
+    told: CloserTold = {"sweep": cast(SweepTold, own.settings)["sweep"], "own": number}
+    runs, needs = (POINTS + 2) * len(task.test), (*([scoring] if scoring else []), *curves)
+    words, each = f"{own.label} · closer", mean_length(task.test)
+    return own.subject.step(words, closer_step, told, runs, each, needs=needs, memory=own.memory)
 
 
-def closer_step(job: Job[Task], *needed: Scores | Curve) -> Curve:
-    settings = dict(job.settings)
+def closer_step(job: Job[Task, CloserTold], *needed: Scores | Curve) -> Curve:
     # Steps may have been done when the same model had another name.
-    model, task = job.model, job.examples
+    model, task, told = job.model, job.examples, job.settings["sweep"]
     curves = tuple(replace(each, model=model.name, task=task.name) for each in needed if isinstance(each, Curve))
-    own, threshold = curves[int(settings.pop("own"))], settings["threshold"]
-    missing = sorted(_wanted(Repeats(curves).pooled, threshold, settings["precision"]) - set(own.ks))
+    own = curves[job.settings["own"]]
+    missing = sorted(_wanted(Repeats(curves).pooled, told["threshold"], told["precision"]) - set(own.ks))
     if not missing:
         return own
     scores = next((each for each in needed if isinstance(each, HeadScores | EdgeScores)), None)
-    told = {
-        **settings,
-        "ks": missing,
-        "threshold": 0.0,  # these k and no others
-        "mix": None if own.mix is None else Mix(own.mix, {}),
-        "advance": job.paid(mean_length(task.test)),
-    }
-    return own.joined(sweep(model, task, scores, **told))
+    mix = None if own.mix is None else Mix(own.mix, {})
+    these: GridSweeping = {**told, "ks": missing, "threshold": 0.0}  # these k and no others
+    return own.joined(sweep(model, task, scores, **these, mix=mix, advance=job.paid(mean_length(task.test))))
 
 
 def _wanted(pooled: Curve, threshold: float, precision: float) -> set[int]:

@@ -16,6 +16,7 @@ from ...sweeps.orders import Scores
 from ...tasks.examples import Example, Task
 from ..outputs import facts_of, rounded
 from ..plan import Job, Step, Subject, mean_length
+from .told import ControlTold, Sweeping
 
 POINTS = 8
 """At which a control is measured, beside the units needed: enough for a line in the figure."""
@@ -40,29 +41,28 @@ def control_plan(
     kind: Control,
     subject: Subject,
     label: str,
-    settings: Facts,
+    sweeping: Sweeping,
     test: Sequence[Example],
     needs: tuple[Step[Scores], Step[Curve]],
     memory: int,
 ) -> Step[Curve]:
     """A step that needs the scores to go by and the real curve."""
-    told = {name: value for name, value in settings.items() if name not in ("points", "precision")}
-    told["shuffled"] = kind == "shuffled"
+    told = ControlTold(sweep=sweeping, shuffled=kind == "shuffled")
     runs, each = (POINTS + 3) * len(test), mean_length(test)
     return subject.step(f"{label} · {kind}", control_step, told, runs, each, needs=needs, memory=memory)
 
 
-def control_step(job: Job[Task], scores: Scores, real: Curve) -> Curve:
-    settings = dict(job.settings)
-    threshold, shuffled = settings.pop("threshold"), settings.pop("shuffled")
-    scores = scores.shuffled(settings["seed"]) if shuffled else scores
-    ks, needed = real.ks[:: max(len(real.ks) // POINTS, 1)], real.first_k(threshold)
-    settings |= {"ks": [*ks, *([] if needed is None else [needed])], "threshold": 0}
-    return sweep(job.model, job.examples, scores, advance=job.paid(mean_length(job.examples.test)), **settings)
+def control_step(job: Job[Task, ControlTold], scores: Scores, real: Curve) -> Curve:
+    told = job.settings["sweep"]
+    scores = scores.shuffled(told["seed"]) if job.settings["shuffled"] else scores
+    few, needed = real.ks[:: max(len(real.ks) // POINTS, 1)], real.first_k(told["threshold"])
+    ks, advance = [*few, *([] if needed is None else [needed])], job.paid(mean_length(job.examples.test))
+    as_it_is: Sweeping = {**told, "threshold": 0}
+    return sweep(job.model, job.examples, scores, **as_it_is, ks=ks, advance=advance)
 
 
 def control_entries(real: Curve, controls: Mapping[Control, Curve], threshold: float) -> list[Facts]:
-    """None where the task itself never has enough units."""
+    """As `ControlEntry` has them; none where the task itself never has enough units."""
     k, found = real.first_k(threshold), list[Facts]()
     if k is None:
         return found

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import cycle
-from typing import Any
+from typing import Literal
 
 from matplotlib.lines import Line2D
+from typing_extensions import TypedDict
 
 from ...core.words import Control
 from ...rank import METHODS
 from ...sweeps import Curve
 from ...view.style import grouped
 
-Dashes = tuple[float, tuple[float, ...]]
+Dashes = tuple[float, tuple[float, ...]] | Literal["-"]
 MODEL_COLOURS = ("#2f6db3", "#e8833a", "#2a9d6f", "#c9559b", "#7a5cc4", "#8c6d46")
 CHANCE_COLOUR = "#8a8a8a"
 ORDER_COLOURS = {"absolute": "#2f6db3", "signed": "#e8833a", "best": "#2a9d6f"}
@@ -29,8 +30,17 @@ CONTROLS: dict[Control, tuple[str, Dashes]] = {
 """Words and dashes; the first order of a figure is a solid line."""
 DrawnPanel = tuple[str, Sequence[Curve]]
 """Its title and its curves."""
-Looks = dict[Curve, dict[str, Any]]
-"""How the line of a curve is plotted."""
+
+
+class Look(TypedDict):
+    """How the line of a curve is plotted."""
+
+    label: str
+    color: str
+    linestyle: Dashes
+
+
+Looks = dict[Curve, Look]
 
 
 def by_chance(curve: Curve) -> bool:

@@ -175,7 +175,7 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
     searches = [_search(cell) for row in cells for cell in row if cell.searched]
     found = [control_entries(curve, cell.controls, cell.panel.threshold) for curve, cell in controlled.items()]
     controls = [entry for own in found for entry in own]
-    warned: dict[tuple[str, str], str] = {}  # of each panel and model once, in the first of its orders
+    warned: dict[tuple[str, object], str] = {}  # of each panel and model once, in the first of its orders
     for entry in (entry for entry in entries if entry["warning"]):
         where = f"{entry['title']}, {entry['model']}"
         warned.setdefault((where, entry["fill"]), f"{where}: {entry['warning']}")

@@ -1,9 +1,9 @@
 """The report of a study of what is kept: units needed in a sentence each, maps of heads, circuits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ...core.errors import HeadcountError
-from ...core.provenance import Facts
 from ...core.words import CHANCE_ORDERS, SCORE_ORDERS, ScoreOrder, in_words
 from ...edit import Fill
 from ...rank.scores import EdgeScores, HeadScores
@@ -13,12 +13,16 @@ from ...view.page.data import CircuitData, ControlData, CurveData, MapData, Pane
 from ...view.page.maps import map_data, order_data
 from ..report import Found
 
+if TYPE_CHECKING:
+    from .controls import ControlEntry
+    from .outputs import KeptEntry, KeptSummary
 
-def page(found: Found) -> Report:
-    entries: list[Facts] = found.summary["curves"]
+
+def page(found: "Found[KeptSummary]") -> Report:
+    entries = found.summary["curves"]
     beside = list(zip(entries, found.curves, strict=True))
     ranked = [(e, c) for e, c in beside if e["order"] not in CHANCE_ORDERS] or beside
-    first: dict[tuple[int, str, str], Facts] = {}
+    first: dict[tuple[int, str, str], KeptEntry] = {}
     for entry, curve in ranked:  # of each panel, model and method, the order that stands first
         first.setdefault((curve.panel, curve.model, curve.method), entry)
     several = {panel for panel, *_ in first if len({method for at, _, method in first if at == panel}) > 1}
@@ -48,7 +52,7 @@ def page(found: Found) -> Report:
     )
 
 
-def _needed(entry: Facts, panel: PanelData, ranked: str) -> str:
+def _needed(entry: "KeptEntry", panel: PanelData, ranked: str) -> str:
     share, units, total = f"{entry['threshold']:.0%}".replace("%", " %"), in_words(entry["units"]), entry["total"]
     effect = f"{share} of {panel.title}"
     if entry["needed"] is None:
@@ -62,7 +66,7 @@ def _needed(entry: Facts, panel: PanelData, ranked: str) -> str:
     return f"{entry['model']} needs {some} for {effect}, {span}. {apart}".rstrip()
 
 
-def _control(entry: Facts) -> str:
+def _control(entry: "ControlEntry") -> str:
     """What as many units explain where there is nothing to find."""
     told = f"{entry['task']}, {entry['model']}, control {entry['control']}: {entry['k']:,} units"
     if entry["explained"] is None:
@@ -71,7 +75,7 @@ def _control(entry: Facts) -> str:
     return f"{told} explain {entry['explained']:.2f} of the real effect, {low:.2f} to {high:.2f}."
 
 
-def _caveats(entries: list[Facts]) -> list[str]:
+def _caveats(entries: "Sequence[KeptEntry]") -> list[str]:
     first = entries[0]
     methods = list(dict.fromkeys(e["method"] for e in entries if not e["order"].startswith("chance")))
     own = first["units"] == "attention-edges"
@@ -101,14 +105,14 @@ def _caveats(entries: list[Facts]) -> list[str]:
     return told
 
 
-def _controls(found: Found) -> Iterator[ControlData]:
+def _controls(found: "Found[KeptSummary]") -> Iterator[ControlData]:
     for number, row in enumerate(found.cells):
         for cell in row:
             for kind, own in cell.controls.items() if cell.controlled else ():
                 yield control_data(cell.controlled, kind, own, number)
 
 
-def _maps(found: Found) -> Iterator[MapData]:
+def _maps(found: "Found[KeptSummary]") -> Iterator[MapData]:
     for number, row in enumerate(found.cells):
         for cell in row:
             if isinstance(cell.scores, HeadScores):
@@ -119,7 +123,7 @@ def _maps(found: Found) -> Iterator[MapData]:
             yield map_data(scores, _panel_of(found, scores.task, scores.model))
 
 
-def _circuits(found: Found) -> Iterator[CircuitData]:
+def _circuits(found: "Found[KeptSummary]") -> Iterator[CircuitData]:
     """The first edges of every order that comes from scores."""
     for number, row in enumerate(found.cells):
         for cell in row:
@@ -141,7 +145,7 @@ def _plain_orders(curves: list[CurveData], scores: EdgeScores) -> list[ScoreOrde
     return [order for order in SCORE_ORDERS if order in own and order != "best"]
 
 
-def _panel_of(found: Found, task: str, model: str) -> int:
+def _panel_of(found: "Found[KeptSummary]", task: str, model: str) -> int:
     for curve in found.curves:
         if (curve.task, curve.model) == (task, model):
             return curve.panel

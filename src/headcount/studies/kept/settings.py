@@ -71,7 +71,7 @@ class Kept(Panel):
     @classmethod
     def apart(cls, tables: Sequence[Table]) -> list[Table]:
         """A panel for each fill: all panels with the first of their fills, then all with the second, and so on."""
-        fills = [cls(**table).fills for table in tables]
+        fills = [cls.of(table).fills for table in tables]
         return [
             {**table, "fill": own[place]}
             for place in range(max(map(len, fills)))

@@ -3,7 +3,7 @@ prompt by prompt inside their sweep, and have no scores of their own.) Repeats a
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -29,16 +29,26 @@ from ...sweeps.units import Asked, Edges, Heads, units_of
 from ...tasks.examples import Task, pairs_only
 from ...tasks.nonsense import PREFIX
 from ..kind import StudyKind
-from ..plan import Found, Job, ScoredCell, ScoredWork, Step, Subject, mean_length, parts_of
+from ..plan import (
+    Found,
+    Job,
+    Names,
+    ScoredCell,
+    ScoredWork,
+    Step,
+    Subject,
+    Told,
+    as_part,
+    mean_length,
+    parts_of,
+    told_by,
+)
 from ..reading import reading_step
 from .closer import closer_plan
 from .controls import control_plan
 from .settings import AttentionEdgesKept, EdgesKept, HeadsKept, Kept, ScoredKept
+from .told import GivenTold, GridSweeping, ScoreAsked, ScoreTold, Scoring, SearchTold, Sweeping, SweepTold
 
-SCORED = ("fill", "steps", "seed", "positions", "readers")
-SWEPT = ("units", "points", "threshold", "precision", "draws", "seed", "fill", "positions", "readers", "prune")
-SEARCHED = ("threshold", "fill", "positions", "seed")
-"""Settings of a panel, where it has them, that scores, sweeps and searches are told."""
 CHANCE_SHARE = 2
 """How many times fewer points orders by chance have."""
 
@@ -76,9 +86,8 @@ class KeptWork(ScoredWork[Kept, Scores | None]):
     def gather(self, found: Found) -> KeptCell:
         cell = super().gather(found)
         again = [curve for work in self.again for curve in work.gather(found).curves]
-        names: dict[str, Any] = self.names
-        searched = replace(found[self.searching], **names) if self.searching else None
-        controls = {kind: replace(found[step], **names) for kind, step in self.controls}
+        searched = replace(found[self.searching], **self.names) if self.searching else None
+        controls = {kind: replace(found[step], **self.names) for kind, step in self.controls}
         return KeptCell(cell.panel, cell.scores, cell.curves, cell.prompts, again, searched, controls)
 
 
@@ -127,111 +136,114 @@ def plan_once(
     mode: Mode = getattr(panel, "mode", "keep")
     ks = panel.ks if isinstance(panel.ks, str) else list(panel.ks) or None
 
-    def told(names: tuple[str, ...], **more: object) -> dict[str, Any]:
-        own = {name: getattr(panel, name) for name in names if hasattr(panel, name)}
-        return {"memory": memory, "metric": task.metric, **own, **more}
-
-    scoring: Step[Any] | None = None
+    scoring: Step[Scores] | None = None
     if isinstance(panel, HeadsKept) and panel.scores:
         given = HeadScores.load(panel.scores)
         given.require_shape(model.name, model.n_layers, model.n_heads)
         if not which:
             warn_of_another(given, model)
             warn_of_prompts(given, task)
-        facts: dict[str, Any] = {"method": given.method, "metric": given.metric, "signed": given.signed}
-        settings = {**facts, "by_pair": given.by_pair.tolist(), "samples": given.samples}
-        scoring = subject.step(f"{label} · {given.method}", given_step, settings, 0, 0)
+        by_value = GivenTold(
+            method=given.method,
+            metric=given.metric,
+            signed=given.signed,
+            samples=given.samples,
+            by_pair=given.by_pair.tolist(),
+        )
+        scoring = subject.step(f"{label} · {given.method}", given_step, by_value, 0, 0)
     elif isinstance(panel, ScoredKept):
         method, fit = METHODS.named(panel.scorer), panel.fit
         updates = fit_for(panel.scorer, fit).forwards(len(task.train)) // len(task.train)
         runs = method.forwards(model.head_count, panel.steps, units.total, updates)
         returns = HeadScores if panel.units == "heads" else EdgeScores
-        settings = told(SCORED, method=panel.scorer, code=method.source, **({"fit": fit.facts()} if fit else {}))
-        if panel.units == "edges" and not method.any_fill:
-            settings["fill"] = "counterfactual"  # all that the method knows; circuits may be filled otherwise
-        asked = {key: settings[key] for key in ("metric", "fill", "steps", "seed", "positions") if key in settings}
-        asked_of(model, task, panel.scorer, fit=fit, **asked)  # what does not go together is told before any panel runs
-        words = f"{label} · {panel.scorer}{filled if settings['fill'] == panel.fill else ''}"
-        runs, rest = runs * len(task.train), {"returns": returns, "memory": score_bytes}
-        scoring = subject.step(words, score_step, settings, runs, mean_length(task.train), **rest)
+        # Circuits may be filled otherwise than the scores of a method that knows one fill.
+        fill = panel.fills[0] if panel.units == "heads" or method.any_fill else "counterfactual"
+        asked = told_by(panel, ScoreAsked, metric=task.metric, fill=fill)
+        asked_of(model, task, panel.scorer, **asked, fit=fit)  # what does not go together is told before any panel runs
+        words = f"{label} · {panel.scorer}{filled if fill == panel.fill else ''}"
+        scoring_told = told_by(panel, Scoring, **asked, method=panel.scorer, memory=memory)
+        told = ScoreTold(score=scoring_told, fit=fit.facts() if fit else None, code=method.source)
+        runs, each = runs * len(task.train), mean_length(task.train)
+        scoring = subject.step(words, score_step, told, runs, each, returns=returns, memory=score_bytes)
+
+    def told_of(order: str, how: type[Told], **more: object) -> Told:
+        return told_by(panel, how, metric=task.metric, memory=memory, **{mode: order}, **more)
 
     def swept(order: str) -> Step[Curve]:
         # Means over draws by chance are smooth, and few points do.
         points = max(panel.points // CHANCE_SHARE, 4) if order not in SCORE_ORDERS else panel.points
         runs = points_to_measure(units, ks, points, order, panel.draws, mode) * len(task.test)
-        settings, each = told(SWEPT, ks=ks, **{mode: order, "points": points}), mean_length(task.test)
+        told, each = SweepTold(sweep=told_of(order, GridSweeping, ks=ks, points=points)), mean_length(task.test)
         if isinstance(panel, AttentionEdgesKept) and panel.method == "learned" and order != "chance":
             fit = Learning(updates=panel.updates) if panel.updates else Learning()
-            settings |= {"method": panel.method, "fit": fit.facts()}
+            told["learning"] = fit.facts()
             runs += 2 * fit.updates * len(task.test)
-        needs: tuple[Step[Any], ...] = (scoring,) if scoring is not None and order != "chance" else ()
+        needs: tuple[Step[Result], ...] = (scoring,) if scoring is not None and order != "chance" else ()
         words = f"{label} · {order}{filled}"
         # Attention edges are scored inside the sweep: that would be done in every part.
         alone = units.name == "attention-edges"
         grid = len(unit_grid(units.name, units.total, ks, panel.points, shares=mode == "keep"))
-        rest: dict[str, Any] = {"memory": sweep_bytes}
         first, parts = list[Step[Curve]](), parts_of(runs * each, 1 if alone else grid)
         mixing = (mix_runs(task, units.total), mean_length(task.train)) if order == "best" else (0, 0.0)
         if parts and mixing[0]:  # all parts go by one mix
-            needs = (*needs, subject.step(f"{words} · mix", mix_step, settings, *mixing, needs=needs, **rest))
+            mix = subject.step(f"{words} · mix", mix_step, told, *mixing, needs=needs, memory=sweep_bytes)
+            needs = (*needs, mix)
         runs += 0 if parts else mixing[0]
         for number, of in parts:
-            told_part, part = {**settings, "part": [number, of]}, f"{words} · part {number + 1} of {of}"
-            first.append(subject.step(part, sweep_step, told_part, runs // of, each, needs=needs, **rest))
+            some, part = SweepTold(**told, part=[number, of]), f"{words} · part {number + 1} of {of}"
+            first.append(subject.step(part, sweep_step, some, runs // of, each, needs=needs, memory=sweep_bytes))
         runs = runs // 10 if first else runs  # points are added to the whole
-        return subject.step(words, sweep_step, settings, runs, each, needs=(*needs, *first), **rest)
+        return subject.step(words, sweep_step, told, runs, each, needs=(*needs, *first), memory=sweep_bytes)
 
     searching: Step[Searched] | None = None
     if isinstance(panel, HeadsKept) and panel.search and scoring is not None:
-        settings, runs = told(SEARCHED), MASKS * len(task.train)
-        more: dict[str, Any] = {"returns": Searched, "needs": (scoring,), "memory": score_bytes}
-        searching = subject.step(f"{label} · search", search_step, settings, runs, mean_length(task.train), **more)
+        sought, runs = told_by(panel, SearchTold, metric=task.metric), MASKS * len(task.train)
+        words, each, needs = f"{label} · search", mean_length(task.train), (scoring,)
+        searching = subject.step(words, search_step, sought, runs, each, needs=needs, memory=score_bytes)
     sweeps: dict[str, Step[Curve]] = {order: swept(order) for order in panel.orders}
     controls = list[tuple[Control, Step[Curve]]]()
     ranked = next((order for order in sweeps if order in SCORE_ORDERS), "")
     for control in getattr(panel, "controls", ()) if ranked else ():
-        scored, about = scoring, subject
+        scored = scoring
         if control == "nonsense":
             other = panel.changed(task=f"{PREFIX}{panel.task}", **_alone(panel))
             scored = plan_once(kind, other, name, model, cast(Task, other.examples(model)), memory, which).scoring
-            about = cast(Step[Any], scored).subject or subject
-        needs, settings = (cast(Step[Any], scored), sweeps[ranked]), told(SWEPT, **{mode: ranked})
-        step = control_plan(control, about, f"{label}{filled}", settings, task.test, needs, sweep_bytes)
+        assert scored is not None  # an order by scores has some
+        sweeping, by = told_of(ranked, Sweeping), (scored, sweeps[ranked])
+        about = scored.subject or subject
+        step = control_plan(control, about, f"{label}{filled}", sweeping, task.test, by, sweep_bytes)
         controls.append((control, step))
-    names = {"model": model.name, "task": task.name}
+    names = Names(model=model.name, task=task.name)
     done, reading = tuple(sweeps.values()), None if which else reading_step(subject, label, task.test)
-    beside: dict[str, Any] = {"searching": searching, "controls": tuple(controls)}
-    return KeptWork(panel, names, task.title, scoring, done, note, reading, **beside)
+    return KeptWork(panel, names, task.title, scoring, done, note, reading, (), searching, tuple(controls))
 
 
-def _alone(panel: Kept) -> dict[str, Any]:
+def _alone(panel: Kept) -> dict[str, object]:
     """Settings without what is done beside the sweeps."""
     beside = {"search": False, "controls": ()}
     return {name: value for name, value in beside.items() if hasattr(panel, name)}
 
 
-def score_step(job: Job[Task]) -> Scores:
-    settings = {key: value for key, value in job.settings.items() if key not in ("code", "fit")}
-    if "fit" in job.settings:
-        settings["fit"] = fit_for(settings["method"], None).changed(**job.settings["fit"])
-    return score(job.model, job.examples, advance=job.paid(mean_length(job.examples.train)), **settings)
+def score_step(job: Job[Task, ScoreTold]) -> Scores:
+    told, facts = job.settings["score"], job.settings["fit"]
+    fit = fit_for(told["method"], None).changed(**facts) if facts else None
+    return score(job.model, job.examples, **told, fit=fit, advance=job.paid(mean_length(job.examples.train)))
 
 
-def given_step(job: Job[Task]) -> HeadScores:
+def given_step(job: Job[Task, GivenTold]) -> HeadScores:
     """Scores that were made before, by value: a step knows nothing but its settings."""
-    settings = dict(job.settings)
-    by_pair = np.array(settings.pop("by_pair"))
-    return HeadScores(model=job.model.name, task=job.examples.name, by_pair=by_pair, **settings)
+    told, by_pair = job.settings, np.array(job.settings["by_pair"])
+    about = job.model.name, job.examples.name, told["method"], told["metric"]
+    return HeadScores(*about, by_pair, told["samples"], told["signed"])
 
 
-def search_step(job: Job[Task], scores: HeadScores) -> Searched:
-    settings = {key: value for key, value in job.settings.items() if key != "memory"}
-    return search(job.model, job.examples, scores, advance=job.paid(mean_length(job.examples.train)), **settings)
+def search_step(job: Job[Task, SearchTold], scores: HeadScores) -> Searched:
+    return search(job.model, job.examples, scores, **job.settings, advance=job.paid(mean_length(job.examples.train)))
 
 
-def mix_step(job: Job[Task], scores: Scores) -> Mix:
+def mix_step(job: Job[Task, SweepTold], scores: Scores) -> Mix:
     """The mix of a sweep that is then split."""
-    told = job.settings
+    told = job.settings["sweep"]
     mode: Mode = "mask" if "mask" in told else "keep"
     units = units_of(job.model, job.examples, scores, told["units"], told.get("readers", "kv-heads"))
     asked = Asked(
@@ -243,19 +255,24 @@ def mix_step(job: Job[Task], scores: Scores) -> Mix:
     )
 
 
-def sweep_step(job: Job[Task], *needed: Scores | Mix | Curve) -> Curve:
+def sweep_step(job: Job[Task, SweepTold], *needed: Scores | Mix | Curve) -> Curve:
     """With the scores of its order, where it has some; and with its mix and its parts, where it was split."""
-    settings = dict(job.settings)
-    if "fit" in settings:
-        settings["fit"] = Learning(**settings["fit"])
-    if "part" in settings:
-        number, of = settings["part"]
-        settings["part"] = (number, of)
+    told, learning = job.settings, job.settings.get("learning")
     parts = [each for each in needed if isinstance(each, Curve)]
     scores = next((each for each in needed if isinstance(each, HeadScores | EdgeScores)), None)
     mix = next((each for each in needed if isinstance(each, Mix)), None)
-    told = {"mix": mix, "parts": parts, "advance": job.paid(mean_length(job.examples.test)), **settings}
-    return sweep(job.model, job.examples, scores, **told)
+    return sweep(
+        job.model,
+        job.examples,
+        scores,
+        **told["sweep"],
+        method="learned" if learning else "attribution",
+        fit=Learning.of(learning) if learning else None,
+        mix=mix,
+        part=as_part(told.get("part")),
+        parts=parts,
+        advance=job.paid(mean_length(job.examples.test)),
+    )
 
 
 def _memory(panel: Kept, model: Model, task: Task, memory: int | None) -> tuple[int, int, str]:

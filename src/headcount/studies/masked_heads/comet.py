@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from ...core.cache import Result
 from ...core.progress import waiting
@@ -22,6 +23,21 @@ if TYPE_CHECKING:
 
 Triple = tuple[str, str, str]
 """Right answer as the source, masked answer as the translation, unmasked answer as the reference: as published."""
+
+
+class FunctionTold(TypedDict):
+    """Of one function and model: how many test questions there are, and which are its own, with their answers."""
+
+    tests: int
+    places: list[int]
+    rights: list[str]
+
+
+class CometTold(TypedDict):
+    asked: list[FunctionTold]
+    masks: int
+    model: str
+    command: str
 
 
 @dataclass(frozen=True)
@@ -60,18 +76,18 @@ def together(works: "Sequence[MaskedWork]") -> Comet:
     command = find_comet(panel.comet or None)
     if command is None:
         return Comet([], HOW_TO_GET_IT)
-    asked, needs = [], list[Step[Result]]()
+    asked, needs = list[FunctionTold](), list[Step[Result]]()
     for work in works:
         test = work.questions.test
         places = of_function(test, work.questions.require(work.panel.task))
         asked.append({"tests": len(test), "places": places, "rights": [test[place].answer for place in places]})
         needs += [work.whole, *work.masked.values()]
-    settings = {"asked": asked, "masks": len(works[0].masked), "model": panel.comet_model, "command": str(command)}
+    told = CometTold(asked=asked, masks=len(works[0].masked), model=panel.comet_model, command=str(command))
     function = f"{__name__}:comet_step"
-    return Comet([Step("COMET", function, CometScores, settings, needs=tuple(needs), optional=True)])
+    return Comet([Step("COMET", function, CometScores, told, needs=tuple(needs), optional=True)])
 
 
-def comet_step(job: Job[None], *answers: Answers | MaskedAnswers) -> CometScores:
+def comet_step(job: Job[None, CometTold], *answers: Answers | MaskedAnswers) -> CometScores:
     each, found = job.settings["masks"] + 1, list[Triple]()
     for number, asked in enumerate(job.settings["asked"]):
         whole, *masked = answers[number * each : (number + 1) * each]

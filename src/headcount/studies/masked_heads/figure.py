@@ -109,7 +109,7 @@ def _caption(curves: Sequence[Curve], second: str) -> str:
     asked = different(curve.pairs for curve in curves)
     heads = list(dict.fromkeys(f"{curve.model} ({curve.total:,} heads)" for curve in curves))
     where = {"generated": "from the last prompt token on", "all": "at every position"}
-    places = " and ".join(dict.fromkeys(where[curve.provenance["positions"]] for curve in curves))
+    places = " and ".join(dict.fromkeys(where[str(curve.provenance["positions"])] for curve in curves))
     against = {
         "comet": "COMET: masked answer against the unmasked one",
         "similarity": "similarity: cosine with the unmasked answer (MiniLM), as there is no COMET",

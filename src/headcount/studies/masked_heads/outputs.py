@@ -243,7 +243,8 @@ def _head_rows(probe: Probe) -> Iterator[Row]:
 
 def _masked_rows(cell: MaskedCell) -> Iterator[Row]:
     """Which heads were masked, one row per kind of mask, draw and k."""
-    facts, heads = facts_of(cell, "model", "function"), cell.scores.values.shape[1]
+    facts: Row = {"model": cell.model, "function": cell.function}
+    heads = cell.scores.values.shape[1]
     for order, masked in cell.masked.items():
         for draw, by_k in enumerate(masked.heads):
             for k, places in zip(masked.ks, by_k, strict=True):
@@ -258,7 +259,7 @@ def _answer_rows(cell: MaskedCell) -> Iterator[Row]:
         for draw, by_k in enumerate(masked.texts):
             said += [(order, k, draw, texts) for k, texts in zip(masked.ks, by_k, strict=True)]
     for order, k, draw, texts in said:
-        facts: Row = {**facts_of(cell, "model", "function"), "order": order, "k": k, "draw": draw}
+        facts: Row = {"model": cell.model, "function": cell.function, "order": order, "k": k, "draw": draw}
         right = accepted(texts, texts, cell.asked)
         for question, text, was_right in zip(cell.asked, texts, right, strict=True):
             asked: Row = {"template": question.template, "question": question.text, "right_answer": question.answer}

@@ -1,9 +1,9 @@
 """The report of a study of masked heads: the answers themselves, whole beside masked, top beside random."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ...core.provenance import Facts
 from ...meters.text_metrics import measure_answers
 from ...rank.probes.probe import PROBES
 from ...rank.scores import HeadScores
@@ -12,14 +12,17 @@ from ...view.page.maps import map_data
 from ..report import Found
 from .steps import MaskedCell
 
+if TYPE_CHECKING:
+    from .outputs import MaskedEntry, MaskedSummary
+
 SHOWN_DRAWS = 3
 """Of random heads, whose answers a page shows; answers.csv has all."""
 RANDOM = {"chance": "random heads", "chance-matched": "random heads of the same layers"}
 Given = dict[str, dict[str, list[list[list[Number]]]]]
 
 
-def page(found: Found) -> Report:
-    entries: list[Facts] = found.summary["cells"]
+def page(found: "Found[MaskedSummary]") -> Report:
+    entries = found.summary["cells"]
     first = entries[0]
     return Report(
         kind=str(found.summary["kind"]),
@@ -39,14 +42,14 @@ def page(found: Found) -> Report:
     )
 
 
-def _sentence(entry: Facts) -> str:
+def _sentence(entry: "MaskedEntry") -> str:
     whole = entry["unmasked"].get(entry["metric"])
     told = "; ".join(f"against {RANDOM[order]}, {words}" for order, words in entry["words"].items())
     right = "–" if whole is None else f"{whole:.2f}"
     return f"{entry['function']}, {entry['model']}: {entry['metric']} {right} unmasked; top heads masked, {told}."
 
 
-def _maps(found: Found) -> Iterator[MapData]:
+def _maps(found: "Found[MaskedSummary]") -> Iterator[MapData]:
     """What the heads were ranked by, and what the other methods say of them."""
     if not found.cells:
         panels = {(curve.task, curve.model): curve.panel for curve in found.curves}
@@ -103,7 +106,7 @@ class _Places:
         return self._place[text]
 
 
-def _answers_of_csv(found: Found) -> list[AnswersData]:
+def _answers_of_csv(found: "Found[MaskedSummary]") -> list[AnswersData]:
     """Of an older result: its answers, and which of them were accepted."""
     with (found.folder / "answers.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -114,9 +117,9 @@ def _answers_of_csv(found: Found) -> list[AnswersData]:
     ]
 
 
-def _of_rows(rows: Sequence[Facts], panel: int) -> AnswersData:
+def _of_rows(rows: Sequence[Mapping[str, str]], panel: int) -> AnswersData:
     texts = _Places()
-    groups: dict[tuple[str, int, int], list[Facts]] = {}
+    groups: dict[tuple[str, int, int], list[Mapping[str, str]]] = {}
     for row in rows:
         groups.setdefault((row["order"], int(row["draw"]), int(row["k"])), []).append(row)
     whole = groups.pop(("unmasked", 0, 0))

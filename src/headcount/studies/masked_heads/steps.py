@@ -7,12 +7,15 @@ in three orders, and pushes. COMET is asked once, for all answers together (`com
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Any
+
+from typing_extensions import TypedDict
 
 from ...core.cache import Result
 from ...core.errors import HeadcountError
 from ...core.keys import digest
 from ...core.provenance import Facts
+from ...core.words import TokenChoice, WrittenPositions
+from ...meters import Advance
 from ...meters.answers import Answers, ask
 from ...meters.generation import PROMPT_TOKENS
 from ...meters.text_metrics import TEXT_METRICS, accepted
@@ -28,13 +31,59 @@ from ...sweeps.steering import Steering, directions, steer
 from ...tasks.questions import Question, QuestionSet, function_title, of_function
 from ...tasks.questions.prompts import question_prompts
 from ..kind import StudyKind
-from ..outputs import facts_of
-from ..plan import Found, Job, Step, Subject
+from ..plan import Found, Job, Step, Subject, told_by
 from .comet import together as together
 from .settings import MaskedHeads
 
 WRITING = 3
 """What a written token costs beside one that is read."""
+
+
+class Writing(TypedDict):
+    new_tokens: int
+
+
+class Probing(TypedDict):
+    """What `headcount.probe_heads` is told."""
+
+    choose: TokenChoice
+    k: int
+    seeds: int
+    shuffles: int
+    seed: int
+
+
+class ProbeTold(Writing):
+    probe: Probing
+    fit: Facts
+
+
+class Changing(TypedDict):
+    """What `headcount.mask_answers` and `headcount.steer` are told."""
+
+    draws: int
+    positions: WrittenPositions
+    seed: int
+    max_new_tokens: int
+
+
+class Ranked(TypedDict):
+    function: str
+    method: str
+    """Of the scores that rank heads."""
+    change: Changing
+
+
+class MaskTold(Ranked):
+    order: str
+    ks: str | list[int]
+    fill: str
+
+
+class PushTold(Ranked):
+    choose: TokenChoice
+    tokens: int
+    alphas: list[float]
 
 
 @dataclass(frozen=True)
@@ -95,12 +144,14 @@ class MaskedWork:
         asked, whole = [test[place] for place in own], [answers[place] for place in own]
         right = TEXT_METRICS[panel.metric](answers, answers, test)
         baseline = {f: float(right[of_function(test, f)].mean()) for f in questions.functions}
-        origin = {"questions": questions.name, "sha256": questions.fingerprint, "arguments": panel.facts()}
+        origin: Facts = {"questions": questions.name, "sha256": questions.fingerprint, "arguments": panel.facts()}
         masked = {order: found[step] for order, step in self.masked.items()}
         curves, missing = [], dict[str, str]()
-        about: Facts = {"metric": panel.metric, "title": panel.title or function_title(function), "provenance": origin}
+        title = panel.title or function_title(function)
         for said in masked.values():
-            curve, reasons = masked_curve(None, asked, scores, said, whole, **about)
+            curve, reasons = masked_curve(
+                None, asked, scores, said, whole, metric=panel.metric, title=title, provenance=origin
+            )
             curves.append(curve)
             missing |= reasons
         pushed, reason = found.maybe(self.pushes, "not asked for")
@@ -119,36 +170,35 @@ def plan(
     prompts = question_prompts(model, questions.questions)
     require_room(model, prompts, panel.new_tokens)
     # What the model is really asked depends on its tokenizer and chat template too.
-    more: dict[str, object] = {"at_once": PROMPT_TOKENS, "prompts": digest(prompts)}
+    more = {"at_once": PROMPT_TOKENS, "prompts": digest(prompts)}
     subject = Subject.of(name, model, {"kind": kind.name, "panel": panel.facts()}, questions, **more)
     function, new = questions.require(panel.task), panel.new_tokens
     read, write = fmean(map(len, prompts)), float(WRITING * new)
-    label, length = f"{model.name} · {function}", {"new_tokens": new}
+    label, length = f"{model.name} · {function}", Writing(new_tokens=new)
     probed, count = len(questions.train) + len(questions.validation), len(questions.questions)
     tests, validations = (len(of_function(side, function)) for side in (questions.test, questions.validation))
 
     whole = subject.step(f"{model.name} · answers of the whole model", answer_step, length, count, read + write)
-    reading = {**length, **facts_of(panel, "choose", "tokens", "seed")}
-    settings = {**reading, **facts_of(panel, "seeds", "shuffles"), "fit": panel.fit.facts()}
-    more = {"needs": (whole,), "libraries": ("scikit-learn",)}
-    probe = subject.step(f"{model.name} · probes", probe_step, settings, probed, read + new, **more)
+    told = ProbeTold(new_tokens=new, probe=told_by(panel, Probing, k=panel.tokens), fit=panel.fit.facts())
+    words, sklearn = f"{model.name} · probes", ("scikit-learn",)
+    probe = subject.step(words, probe_step, told, probed, read + new, needs=(whole,), libraries=sklearn)
     copying = None
     if panel.method == "copy":
         copying = subject.step(f"{model.name} · copy scores", copy_step, length, 0, 0.0, needs=(whole,))
-    ranked = {"function": function, **length, **facts_of(panel, "method", "seed", "draws", "positions")}
     needs = (probe,) if copying is None else (probe, copying)
 
     def masked(order: str) -> Step[MaskedAnswers]:
         draws = 1 if order == "absolute" else panel.draws
-        settings = {**ranked, "order": order, "draws": draws, "ks": ks, "fill": panel.fill}
-        return subject.step(f"{label} · {order}", mask_step, settings, tests * points * draws, write, needs=needs)
+        change = told_by(panel, Changing, draws=draws, max_new_tokens=new)
+        told = told_by(panel, MaskTold, function=function, change=change, order=order, ks=ks)
+        return subject.step(f"{label} · {order}", mask_step, told, tests * points * draws, write, needs=needs)
 
     pushes = None
     if panel.alphas:
         written = (tests + validations) * (len(panel.alphas) + 1) + tests * panel.draws
-        settings = {**ranked, **reading, "alphas": list(panel.alphas)}
-        more = {"needs": (whole, *needs), "optional": True}
-        pushes = subject.step(f"{label} · pushes", push_step, settings, written, write, **more)
+        change, first = told_by(panel, Changing, max_new_tokens=new), (whole, *needs)
+        pushed = told_by(panel, PushTold, function=function, change=change, alphas=list(panel.alphas))
+        pushes = subject.step(f"{label} · pushes", push_step, pushed, written, write, needs=first, optional=True)
     masks = {order: masked(order) for order in MASK_ORDERS}
     return MaskedWork(panel, model.name, questions, whole, probe, copying, masks, pushes)
 
@@ -163,49 +213,51 @@ def require_room(model: Model, prompts: Sequence[Sequence[int]], new: int) -> No
         )
 
 
-def answer_step(job: Job[QuestionSet]) -> Answers:
+def answer_step(job: Job[QuestionSet, Writing]) -> Answers:
     asked, new = job.examples.questions, job.settings["new_tokens"]
     read = fmean(map(len, question_prompts(job.model, asked)))
     return ask(job.model, asked, max_new_tokens=new, advance=job.paid(read + WRITING * new))
 
 
-def probe_step(job: Job[QuestionSet], whole: Answers) -> Probe:
-    settings = dict(job.settings)
-    fit, k, new = ProbeFit(**settings.pop("fit")), settings.pop("tokens"), settings.pop("new_tokens")
+def probe_step(job: Job[QuestionSet, ProbeTold], whole: Answers) -> Probe:
+    told, fit = job.settings, ProbeFit.of(job.settings["fit"])
     read = fmean(map(len, question_prompts(job.model, job.examples.questions)))
-    return probe_heads(job.model, job.examples, whole.tokens[0], fit=fit, k=k, advance=job.paid(read + new), **settings)
+    advance = job.paid(read + told["new_tokens"])
+    return probe_heads(job.model, job.examples, whole.tokens[0], **told["probe"], fit=fit, advance=advance)
 
 
-def copy_step(job: Job[QuestionSet], whole: Answers) -> HeadScores:
+def copy_step(job: Job[QuestionSet, Writing], whole: Answers) -> HeadScores:
     return retrieval_scores(job.model, job.examples, whole)
 
 
-def mask_step(job: Job[QuestionSet], probe: Probe, copied: HeadScores | None = None) -> MaskedAnswers:
-    function, scores, settings = _ranked(job, probe, copied)
-    if settings["ks"] == "elbow":  # as many others must be left to draw from, wherever it is
-        settings["ks"] = [min(elbow(scores), job.model.head_count // 2)]
-    return mask_answers(job.model, _of(job.examples.test, function), scores, **settings)
+def mask_step(job: Job[QuestionSet, MaskTold], probe: Probe, copied: HeadScores | None = None) -> MaskedAnswers:
+    told, ks = job.settings, job.settings["ks"]
+    scores = copied or probe.scores(told["function"], told["method"])
+    if isinstance(ks, str):  # elbow: as many others must be left to draw from, wherever it is
+        ks = [min(elbow(scores), job.model.head_count // 2)]
+    asked, order, advance = _of(job.examples.test, told["function"]), told["order"], _paid(job)
+    return mask_answers(job.model, asked, scores, order, ks=ks, fill=told["fill"], **told["change"], advance=advance)
 
 
-def push_step(job: Job[QuestionSet], whole: Answers, probe: Probe, copied: HeadScores | None = None) -> Steering:
+def push_step(
+    job: Job[QuestionSet, PushTold], whole: Answers, probe: Probe, copied: HeadScores | None = None
+) -> Steering:
     """Pushes on as many heads as stand out; refused where there is no direction to push."""
-    function, scores, settings = _ranked(job, probe, copied)
-    choose, tokens, train = settings.pop("choose"), settings.pop("tokens"), job.examples.train
+    told, function, train = job.settings, job.settings["function"], job.examples.train
+    scores = copied or probe.scores(function, told["method"])
     own = [place for place in of_function(train, function) if whole.tokens[0][place]]
     questions, said = [train[place] for place in own], [whole.texts[0][place] for place in own]
     answers = [whole.tokens[0][place] for place in own]
-    values = answer_values(job.model, question_prompts(job.model, questions), answers, k=tokens, choose=choose)
+    prompts = question_prompts(job.model, questions)
+    values = answer_values(job.model, prompts, answers, k=told["tokens"], choose=told["choose"])
     toward = directions(values, accepted(said, said, questions) > 0)
     sides = _of(job.examples.validation, function), _of(job.examples.test, function)
-    return steer(job.model, *sides, scores, toward, heads=elbow(scores), **settings)
+    how, advance = told["change"], _paid(job)
+    return steer(job.model, *sides, scores, toward, heads=elbow(scores), alphas=told["alphas"], **how, advance=advance)
 
 
-def _ranked(job: Job[QuestionSet], probe: Probe, copied: HeadScores | None) -> tuple[str, HeadScores, dict[str, Any]]:
-    """A function, the scores that rank its heads, and the other settings."""
-    settings = dict(job.settings)
-    function, method, new = settings.pop("function"), settings.pop("method"), settings.pop("new_tokens")
-    scores = copied or probe.scores(function, method)
-    return function, scores, {**settings, "max_new_tokens": new, "advance": job.paid(WRITING * new)}
+def _paid(job: Job[QuestionSet, Ranked]) -> Advance:
+    return job.paid(WRITING * job.settings["change"]["max_new_tokens"])
 
 
 def _of(side: Sequence[Question], function: str) -> list[Question]:

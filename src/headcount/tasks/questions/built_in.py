@@ -16,8 +16,9 @@ from itertools import groupby
 from operator import add, floordiv, mul, sub
 from pathlib import Path
 
+from typing_extensions import TypedDict
+
 from ...core.files import read_toml
-from ...core.provenance import Facts
 from . import FUNCTIONS, Question, QuestionSet
 
 QUESTIONS_A_TEMPLATE = {"train": 16, "validation": 11, "test": 3}
@@ -45,6 +46,15 @@ def built_in_questions(seed: int = 0) -> QuestionSet:
     return QuestionSet("built-in", sides["train"], sides["validation"], sides["test"])
 
 
+class Draft(TypedDict):
+    """The fields of a question that a template fills in."""
+
+    text: str
+    answer: str
+    accepted: tuple[str, ...]
+    wrong: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Table:
     """One question for many things. Rows are set apart by semicolons: "thing: answer = other right answer / wrong /
@@ -55,7 +65,7 @@ class Table:
     articles: bool = False
     """Whether the answers are nouns that may have an article."""
 
-    def draw(self, count: int, split: str, rng: random.Random) -> list[Facts]:
+    def draw(self, count: int, split: str, rng: random.Random) -> list[Draft]:
         """So many different questions, as fields of `Question`, with the words of a split."""
         rows = [" ".join(row.split()).rpartition(": ") for row in self.rows.split(";")]
         return [
@@ -72,9 +82,9 @@ class Story:
     text: str
     articles: bool = False
 
-    def draw(self, count: int, split: str, rng: random.Random) -> list[Facts]:
+    def draw(self, count: int, split: str, rng: random.Random) -> list[Draft]:
         variants = [" ".join(variant.split()) for variant in self.text.split("|")]
-        found: dict[str, Facts] = {}
+        found: dict[str, Draft] = {}
         while len(found) < count:
             turn, number = divmod(len(found), len(variants))
             text, answers = _fill(_mix(variants[number], rng), split, rng).split(" -> ")
@@ -92,9 +102,9 @@ class Sum:
     numbers: Sequence[Sequence[int]]
     """Of each: the first, the last, and how far apart they lie where that is not one."""
 
-    def draw(self, count: int, split: str, rng: random.Random) -> list[Facts]:
+    def draw(self, count: int, split: str, rng: random.Random) -> list[Draft]:
         choices = [range(first, last + 1, *step) for first, last, *step in self.numbers]
-        found: dict[tuple[int, ...], Facts] = {}
+        found: dict[tuple[int, ...], Draft] = {}
         while len(found) < count:
             values = tuple(map(rng.choice, choices))
             named = dict(zip("abc", values, strict=False))
@@ -113,24 +123,14 @@ Template = Table | Story | Sum
 @cache
 def all_templates() -> dict[str, dict[str, dict[str, Template]]]:
     """Function -> split -> name -> template. Each function has a file beside this one, which says how it is written."""
-    return {function: _read(Path(__file__).parent / f"{function}.toml") for function in FUNCTIONS}
-
-
-def _read(path: Path) -> dict[str, dict[str, Template]]:
-    splits = read_toml(path).items()
-    return {split: {name: _template(fields) for name, fields in named.items()} for split, named in splits}
-
-
-def _template(fields: Facts) -> Template:
-    if "steps" in fields:
-        return Sum(**fields)
-    return Table(**fields) if "rows" in fields else Story(**fields)
+    here, kind = Path(__file__).parent, dict[str, dict[str, Template]]
+    return {function: read_toml(here / f"{function}.toml", kind) for function in FUNCTIONS}
 
 
 @cache
 def all_words() -> dict[str, dict[str, str]]:
     """What slots are filled with: dealt-out to the splits or of-one-split -> kind -> words; and numbers in words."""
-    return read_toml(Path(__file__).parent / "words.toml")
+    return read_toml(Path(__file__).parent / "words.toml", dict[str, dict[str, str]])
 
 
 def pool(kind: str, split: str) -> list[str]:
@@ -189,7 +189,7 @@ def _work_out(steps: str, known: Mapping[str, int]) -> int | None:
     return result
 
 
-def _draft(text: str, answers: str, turn: int, articles: bool, rng: random.Random) -> Facts:
+def _draft(text: str, answers: str, turn: int, articles: bool, rng: random.Random) -> Draft:
     """A question with its options; the turn says where the right one stands."""
     right, *wrong = answers.split(" / ")
     answer, *others = right.split(" = ")

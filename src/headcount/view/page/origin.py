@@ -3,20 +3,30 @@
 import json
 from pathlib import Path
 
-from ...core.provenance import Facts, versions
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from ...core.provenance import Facts, part_of, versions
 from .data import Provenance
 
 MODEL_FACTS = ("name", "class", "sha256", "dtype", "device", "attention")
 MOST_FILES = 300
 
 
+class _Written(TypedDict, total=False):
+    """What a page shows of provenance.json."""
+
+    versions: dict[str, object]
+    scores: list[Facts]
+    curves: list[Facts]
+    steps: list[Facts]
+
+
 def origin_of(folder: Path, command: str, leave_out: tuple[str, ...]) -> Provenance:
     """From provenance.json and study.toml, where they are there."""
     facts = _read(folder / "provenance.json")
-    found = [*facts.get("scores", []), *facts.get("curves", [])]
-    models = {
-        json.dumps(model): model for model in (origin.get("model") for origin in found) if isinstance(model, dict)
-    }
+    found = [part_of(origin, "model") for origin in (*facts.get("scores", []), *facts.get("curves", []))]
+    models = {json.dumps(model): model for model in found if model}
     made_with = facts.get("versions") or versions()
     toml = folder / "study.toml"
     return Provenance(
@@ -44,9 +54,10 @@ def citation(version: str) -> str:
     )
 
 
-def _read(path: Path) -> Facts:
+def _read(path: Path) -> _Written:
+    """Nothing where it is not there, or no JSON object; an error where its parts are not what they should be."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return TypeAdapter(_Written).validate_python(found) if isinstance(found, dict) else {}

@@ -8,6 +8,7 @@ from shlex import quote
 import numpy as np
 
 from ...core.errors import HeadcountError
+from ...core.provenance import Facts
 from ...models.gated_folder import SparseFacts
 from ...sparse.evaluation import Evaluation
 from .data import Provenance, Report, SourceData, TrainingData, short, short_map, shorts
@@ -35,8 +36,7 @@ def training_report(folder: Path) -> Report:
         recipe={name: str(value) for name, value in recipe.items() if value is not None},
     )
     kind = "a dense control" if recipe["control"] else "sparse attention"
-    made_with = {str(name): str(version) for name, version in facts.made["versions"].items()}
-    texts = list(map(str, facts.made["text"]))
+    made_with, texts = facts.made["versions"], facts.made["text"]
     return Report(
         kind="sparsify",
         title=f"{Path(facts.base).name}, {kind}",
@@ -88,7 +88,7 @@ def _log(path: Path) -> tuple[list[int], dict[str, list[float | None]]]:
     return steps, {name: shorts(values) for name, values in means.items() if name != "step"}
 
 
-def _command(base: str, texts: Sequence[str], recipe: dict[str, object]) -> str:
+def _command(base: str, texts: Sequence[str], recipe: Facts) -> str:
     """With every setting that is not its default; the text by its name alone, as its place is not known."""
     from ...sparse.recipe import Recipe
 
