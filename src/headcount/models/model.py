@@ -143,7 +143,8 @@ class Model:
 
     def repeated_prefix(self, prefix: DynamicCache, times: int) -> DynamicCache:
         """A copy of what `read_prefix` gave, its rows again and again, for a batch that is repeated as often."""
-        copied = copy.deepcopy(prefix)
+        copied = copy.copy(prefix)
+        copied.layers = [copy.copy(layer) for layer in prefix.layers]  # rows are selected into tensors of their own
         rows = cast(Any, copied.layers[0]).keys.shape[0]
         copied.batch_select_indices(torch.arange(rows, device=self.device).repeat(times))
         return copied
