@@ -15,8 +15,8 @@ gc.disable()
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"
-# Two workers share two cores, and tiny models gain nothing from threads: two of them waiting for each other take ten
-# times as long as one.
+# Three workers share two cores, since one of them often waits: for a browser, for Ray, for another process. Tiny
+# models gain nothing from threads: two of them waiting for each other take ten times as long as one.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Some CPUs die with an illegal instruction in oneDNN's bfloat16 products unless it leaves their newest ones alone.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
@@ -25,7 +25,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 
 
 def pytest_collection_modifyitems(items):
-    """Real weights first, by one worker, while the other does the rest and then steals from it."""
+    """Real weights first, by one worker, while the others do the rest and then steal from it."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 

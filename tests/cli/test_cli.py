@@ -194,6 +194,7 @@ def test_a_task_without_an_effect_is_warned_of(headcount, folder, tmp_path):
     assert "never" in out
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_warnings_are_printed_quietly_too_and_doubles_are_told(headcount, folder, tmp_path):
     lines = tmp_path / "same.jsonl"
     entries = [{"clean": [5, i], "corrupt": [5, i], "answer": 8, "wrong": 9} for i in range(10, 18)]
@@ -213,6 +214,7 @@ def test_dollar_signs_in_titles_are_only_dollar_signs(headcount, folder, tmp_pat
     assert code == 0
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_byte_order_mark_is_read_over(headcount, folder, tmp_path):
     lines, toml = tmp_path / "bom.jsonl", tmp_path / "bom.toml"
     entries = [{"clean": [5, i], "corrupt": [6, i], "answer": 8, "wrong": 9} for i in (10, 11)]

@@ -20,10 +20,10 @@ def test_shares_add_up_to_k_and_follow_the_scores(k):
 
 
 def test_every_row_has_a_k_of_its_own_and_nothing_else_of_the_others():
-    scores, ks = some_scores(), torch.tensor([1.0, 5.0, 9.0])
+    # With 16 units a row fills the CPU's vectors alone as among others; what is left over is computed otherwise.
+    scores, ks = some_scores(units=16), torch.tensor([1.0, 5.0, 9.0])
     alone = [soft_top(scores[row : row + 1], ks[row : row + 1])[0] for row in range(3)]
-    # To rounding: vectorised kernels take the last elements of a tensor on another path than the first.
-    assert torch.allclose(soft_top(scores, ks), torch.stack(alone), rtol=0, atol=1e-12)
+    assert torch.equal(soft_top(scores, ks), torch.stack(alone))
 
 
 def test_equal_scores_have_equal_shares():

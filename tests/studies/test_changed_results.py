@@ -1,6 +1,7 @@
 """The output folder of a study in which somebody has changed something: one sentence, whatever it is."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -11,10 +12,18 @@ from headcount.studies.report import write_report
 from results_by_hand import write_by_hand
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """What nobody has changed yet."""
+    place = tmp_path_factory.mktemp("written") / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        write_by_hand("edges-kept", place, patch)
+    return place
+
+
 @pytest.fixture
-def place(tmp_path, monkeypatch):
-    write_by_hand("edges-kept", tmp_path / "out", monkeypatch)
-    return tmp_path / "out"
+def place(written, tmp_path):
+    return shutil.copytree(written, tmp_path / "out")
 
 
 def change(path, **fields):

@@ -11,10 +11,13 @@ from headcount.studies.kept.figure import draw
 SMALL = {"n": 16, "points": 6, "repeats": 1, "orders": ["chance", "absolute"], "draws": 2, "method": "one-pass"}
 
 
-@pytest.fixture
-def result(shared_cache, tmp_path):
+@pytest.fixture(scope="module")
+def result(shared_steps, tmp_path_factory):
     asked = {**SMALL, "controls": ["nonsense", "shuffled"], "repeats": 2}
-    return hc.run("heads-kept", models=["tiny"], tasks=["ioi"], out=tmp_path, overrides=asked, quiet=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADCOUNT_CACHE", str(shared_steps))
+        place = tmp_path_factory.mktemp("controls")
+        return hc.run("heads-kept", models=["tiny"], tasks=["ioi"], out=place, overrides=asked, quiet=True)
 
 
 def test_the_summary_says_what_is_explained_of_nothing(result):

@@ -58,6 +58,7 @@ def test_other_studies_take_one_fill():
         read_study("head-roles", overrides={"fill": ["zero", "mean"]})
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_heads_with_three_fills(folder, own_cache, tmp_path, capsys):
     result = run("heads-kept", folder, tmp_path / "out", FILLS)
     assert [curve.fill for curve in result.curves] == FILLS

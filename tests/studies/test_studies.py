@@ -207,6 +207,7 @@ def test_units_are_kept_in_an_order_that_the_scores_have():
         STUDIES["heads-kept"].settings(task="ioi", method="learned", orders=["signed"])
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_study_learns_its_ranking(folder, own_cache, tmp_path):
     few = {"n": 8, "points": 3, "updates": 3, "draws": 1, "repeats": 1}
     for study, method in (("heads-kept", "learned"), ("edges-kept", "edge-learned")):

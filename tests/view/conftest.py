@@ -38,29 +38,60 @@ def browser(chromium):
         opened.close()
 
 
+@pytest.fixture(scope="session")
+def kept_page(browser):
+    """For reports from disk, which leave nothing behind but a theme: a page of its own takes as long as all the rest of
+    opening one."""
+    context = browser.new_context(accept_downloads=True)
+    yield context.new_page()
+    context.close()
+
+
 @pytest.fixture
-def opened(browser):
+def opened(browser, kept_page):
     """Open a page; what it says in its console is an error of the test, and so is a request to anywhere else."""
-    contexts = []
+    contexts, troubles, heard = [], [], []
+
+    def new_page(**options):
+        contexts.append(browser.new_context(accept_downloads=True, **options))
+        return contexts[-1].new_page()
 
     def open_page(path, width=1280, height=900, **more):
-        context = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True, **more)
-        contexts.append(context)
-        page = context.new_page()
+        served = str(path).startswith("http")
+        address = path if served else path.resolve().as_uri()
+        page = new_page(**more) if served or more else kept_page
+        page.set_viewport_size({"width": width, "height": height})
         page.set_default_timeout(15_000)
-        page.troubles = []
-        page.on("console", lambda said: page.troubles.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: page.troubles.append(str(error)))
-        address = path if str(path).startswith("http") else path.resolve().as_uri()
-        page.on("request", lambda asked: page.troubles.append(asked.url) if _elsewhere(asked.url, address) else None)
+
+        def note_message(said):
+            if said.type in ("error", "warning"):
+                troubles.append(said.text)
+
+        def note_request(asked):
+            if _elsewhere(asked.url, address):
+                troubles.append(asked.url)
+
+        listeners = {
+            "console": note_message,
+            "pageerror": lambda error: troubles.append(str(error)),
+            "request": note_request,
+        }
+        for event, listener in listeners.items():
+            page.on(event, listener)
+            heard.append((page, event, listener))
         page.goto(address)
         page.wait_for_selector("main")
         return page
 
     yield open_page
-    troubles = [trouble for context in contexts for page in context.pages for trouble in page.troubles]
     for context in contexts:
         context.close()
+    if any(page is kept_page for page, _, _ in heard):
+        kept_page.evaluate("localStorage.clear()")
+        kept_page.mouse.move(0, 0)
+        kept_page.goto("about:blank")
+    for page, event, listener in heard:
+        page.remove_listener(event, listener)
     assert not troubles
 
 

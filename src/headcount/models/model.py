@@ -75,13 +75,18 @@ class Model:
     @property
     def context(self) -> int | None:
         """How many tokens the model takes, where it says so."""
-        limit: int | None = getattr(self.hf.config.get_text_config(), "max_position_embeddings", None)
+        limit: int | None = getattr(self._text_config, "max_position_embeddings", None)
         return limit
 
     @property
     def vocabulary(self) -> int:
         """How many tokens the model knows."""
-        return int(self.hf.config.get_text_config().vocab_size)
+        return int(self._text_config.vocab_size)
+
+    @cached_property
+    def _text_config(self) -> Any:
+        """Kept, as every prompt asks for it, and transformers looks for it as long as it takes to tokenise a word."""
+        return self.hf.config.get_text_config()
 
     def logits(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """HF's own logits at every position, [batch, position, vocabulary]."""
@@ -143,7 +148,8 @@ class Model:
 
     def repeated_prefix(self, prefix: DynamicCache, times: int) -> DynamicCache:
         """A copy of what `read_prefix` gave, its rows again and again, for a batch that is repeated as often."""
-        copied = copy.deepcopy(prefix)
+        copied = copy.copy(prefix)
+        copied.layers = [copy.copy(layer) for layer in prefix.layers]  # rows are selected into tensors of their own
         rows = cast(Any, copied.layers[0]).keys.shape[0]
         copied.batch_select_indices(torch.arange(rows, device=self.device).repeat(times))
         return copied
@@ -163,7 +169,7 @@ class Model:
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a prompt, with the special tokens that the model's tokenizer puts in front."""
-        ids = list(self.require_tokenizer()(text)["input_ids"])
+        ids = list(self.require_tokenizer()(text, return_attention_mask=False)["input_ids"])
         if text and not ids:
             raise HeadcountError(f"The tokenizer of {self.name} makes no tokens of {text[:40]!r}. Are its files there?")
         if ids and max(ids) >= self.vocabulary:
