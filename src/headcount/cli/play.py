@@ -26,9 +26,9 @@ def play(
 ) -> None:
     """Switch heads off one at a time, in the browser. The page shows what the model says with and without them."""
     from ..view import server  # says what is missing before a model is loaded
-    from ..view.play import serve_switchboard
 
     loaded, address = load_model(model, device, dtype, revision, base_model), server.Address.bound(port)
+    from ..view.play import serve_switchboard
 
     def ready() -> None:
         print(f"The switchboard of {loaded.name} is at\n\n    {address.url}\n")
