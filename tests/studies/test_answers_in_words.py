@@ -44,9 +44,9 @@ def test_one_head_is_spoken_of_as_one():
         (("abc", "abc", "bac"), 1, "It is the first in 2 of 3 repeats"),
         (("abc", "bac", "abc"), 2, "In all 3 repeats these 2 heads are the first 2"),
         (("abcd", "abdc", "dacb"), 2, "Of these 2 heads by mean rank, 1 is among the first 2 in all 3 repeats, the"
-         " others in 2 of 3"),
+         " other in 2 of 3"),
         (("abcde", "acbde", "abdce"), 3, "Of these 3 heads by mean rank, 2 are among the first 3 in all 3 repeats, the"
-         " others in 2 of 3"),
+         " other in 2 of 3"),
         (("abcd", "dcab", "cbda"), 2, "None of these 2 heads is among the first 2 in all 3 repeats: they are in 1 to 2"
          " of 3"),
         (("abc",), 2, ""),

@@ -47,21 +47,7 @@ def test_the_output_folder(out):
 
 def test_curves_csv_has_a_row_a_point(out):
     rows = list(csv.DictReader((out / "curves.csv").read_text().splitlines()))
-    names = [
-        "model",
-        "task",
-        "units",
-        "method",
-        "order",
-        "mode",
-        "fill",
-        "repeat",
-        "k",
-        "metric",
-        "value",
-        "low",
-        "high",
-    ]
+    names = "model,task,units,method,order,mode,fill,repeat,k,metric,value,low,high".split(",")
     assert list(rows[0]) == names
     assert {row["order"] for row in rows} == {"absolute", "signed", "chance"}
     assert {row["metric"] for row in rows} == {

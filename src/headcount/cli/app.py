@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
     from ..models import Model
 
+
+class StoppedError(Exception):
+    """Ctrl-C, with what is worth knowing then; `main` prints it and exits with code 130."""
+
+
 STARTED = time.monotonic()
 """When the command began, about."""
 FIRST = ("run", "tasks", "methods", "check", "score", "sweep", "compare", "report", "view", "play", "export")

@@ -1,6 +1,5 @@
 """Commands about models and their heads: compare, check, forecast, fetch, make sparse."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from shutil import get_terminal_size
@@ -23,6 +22,7 @@ from .app import (
     ModelArgument,
     QuietOption,
     RevisionOption,
+    StoppedError,
     app,
     load_model,
     print_json,
@@ -199,8 +199,7 @@ def sparsify(
             long=long,
         )
     except KeyboardInterrupt:
-        print("headcount: stopped. Run the same command to resume from the last checkpoint.", file=sys.stderr)
-        raise typer.Exit(130) from None
+        raise StoppedError("Run the same command to resume from the last checkpoint.") from None
     print_evaluation(found, out)
 
 

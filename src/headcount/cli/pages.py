@@ -1,6 +1,5 @@
 """Commands that show results in a browser."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -58,11 +57,7 @@ def view(
         if open_page:
             open_in_browser(address.url)
 
-    try:
-        serve_index(folder, address, ready)
-    except KeyboardInterrupt:
-        print("headcount: stopped.", file=sys.stderr)
-        raise typer.Exit(130) from None
+    serve_index(folder, address, ready)
 
 
 def _results(count: int) -> str:

@@ -1,6 +1,5 @@
 """`headcount play`: the switchboard in the browser."""
 
-import sys
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -36,8 +35,4 @@ def play(
         if open_page:
             webbrowser.open(address.url)
 
-    try:
-        serve_switchboard(loaded, model, address, ready, results=results, studies=studies)
-    except KeyboardInterrupt:
-        print("headcount: stopped.", file=sys.stderr)
-        raise typer.Exit(130) from None
+    serve_switchboard(loaded, model, address, ready, results=results, studies=studies)

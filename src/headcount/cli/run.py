@@ -1,6 +1,5 @@
 """`headcount run KIND`: a command for every kind of study, with the options of that kind and no others."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +14,18 @@ from ..core.reading import local_path
 from ..studies import STUDIES, StudyKind
 from ..studies.executors import WHERE, executor
 from ..studies.study import parse, read_study, study_path
-from .app import STARTED, AllowCode, JsonOption, QuietOption, open_in_browser, print_json, run_app, trust, wake
+from .app import (
+    STARTED,
+    AllowCode,
+    JsonOption,
+    QuietOption,
+    StoppedError,
+    open_in_browser,
+    print_json,
+    run_app,
+    trust,
+    wake,
+)
 from .options import Command, given, options_of, own_options, takes_list, with_options
 
 AGAIN = {
@@ -153,8 +163,7 @@ def _command(kind: StudyKind) -> Command:
 
                 result = run_study(name, **told, **({"executor": executor} if on else {}), **asked)
         except KeyboardInterrupt:
-            print("headcount: stopped. Finished steps are kept; run the same command to resume.", file=sys.stderr)
-            raise typer.Exit(130) from None
+            raise StoppedError("Finished steps are kept; run the same command to resume.") from None
         if as_json:
             print_json({**result.summary, "folder": str(result.folder), "computed": result.computed})
         elif quiet:

@@ -29,21 +29,7 @@ LONGEST_NAME = 120
 SUMMARY, PROVENANCE, STUDY, CURVES = "summary.json", "provenance.json", "study.toml", "curves"
 TABLE = "curves.csv"
 """Where `headcount.open` finds them; curves lie in a folder each."""
-CSV_COLUMNS = (
-    "model",
-    "task",
-    "units",
-    "method",
-    "order",
-    "mode",
-    "fill",
-    "repeat",
-    "k",
-    "metric",
-    "value",
-    "low",
-    "high",
-)
+CSV_COLUMNS = tuple("model task units method order mode fill repeat k metric value low high".split())
 POOLED = "all"
 """What the column `repeat` of curves.csv says of the curve that the figure draws; each repeat alone has its number."""
 

@@ -63,8 +63,8 @@ def firmness(repeats: Repeats, k: int) -> str:
     others = f"in {' to '.join(dict.fromkeys(map(str, (rest[0], rest[-1]))))} of {count}"
     if not everywhere:
         return f"None of these {k:,} {units} is {among} in {every}: they are {others}"
-    verb = "is" if everywhere == 1 else "are"
-    return f"Of these {k:,} {units} by mean rank, {everywhere:,} {verb} {among} in {every}, the others {others}"
+    verb, other = "is" if everywhere == 1 else "are", "the other" if len(rest) == 1 else "the others"
+    return f"Of these {k:,} {units} by mean rank, {everywhere:,} {verb} {among} in {every}, {other} {others}"
 
 
 def _percent(share: float) -> str:
