@@ -104,8 +104,8 @@ def test_run_prints_a_table_and_the_figure(headcount, folder, tmp_path):
     assert "tiny-llama needs" in out
     assert "As many random heads explain" in out
     assert str(tmp_path / "out" / "figure.png") in out.replace("\n", "")
-    assert "Steps: 6 computed, 0 from the cache" in out
-    assert "Steps: 0 computed, 6 from the cache" in headcount(*arguments)[1]
+    assert "Steps: 8 computed, 0 from the cache" in out
+    assert "Steps: 0 computed, 8 from the cache" in headcount(*arguments)[1]
 
 
 def bad(headcount, *arguments):
@@ -233,6 +233,14 @@ def test_stopping_by_hand_says_that_finished_steps_are_kept(headcount, monkeypat
     code, _, err = headcount("run", "heads-kept")
     assert code == 130
     assert "Finished steps are kept" in err
+
+
+def test_stopping_any_command_by_hand_says_so(headcount, monkeypatch):
+    def interrupted(*modules):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["headcount.cli.app"], "wake", interrupted)
+    assert headcount("check", "tiny") == (130, "", "headcount: stopped.\n")
 
 
 def test_an_output_folder_that_cannot_be_written_is_found_before_the_work(headcount, folder, tmp_path):

@@ -4,6 +4,8 @@ import io
 import json
 import re
 import shutil
+import subprocess
+import sys
 import time
 
 import pytest
@@ -70,7 +72,7 @@ class TestJson:
         (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, lines)))
         code, out, _ = headcount("tasks", "check", tmp_path / "mine.jsonl", "--model", folder, "--json")
         found = json.loads(out)
-        assert code == 0
+        assert (code, found["refused"].startswith("mine.jsonl, line 2: the field")) == (1, True), found["refused"]
         assert (found["used"], len(found["lines"])) == (2, 3)
         assert found["lines"][1]["error"]
         assert 0 <= found["accuracy"] <= 1
@@ -93,8 +95,11 @@ class TestJson:
     def test_a_plan_says_what_it_takes(self, headcount, folder):
         code, out, _ = headcount("run", "heads-kept", "--quick", "--model", folder, "--task", "ioi", "--plan", "--json")
         assert code == 0
-        steps = json.loads(out)
+        start, *steps, end = json.loads(out)
         assert not any(step["cached"] for step in steps)
+        assert (start["step"].startswith("start:"), end["step"].startswith("end:")) == (True, True)
+        assert start["seconds"] > 0, "libraries, models and prompts"
+        assert end["seconds"] > 0, "figures, tables and report"
         assert all(step["forwards"] > 0 and step["bytes"] > 0 for step in steps if "prompts" not in step["step"])
 
 
@@ -220,6 +225,74 @@ def test_help_fits_the_terminal_and_cuts_nothing(monkeypatch, columns):
         assert max(map(len, words.splitlines())) <= columns, name
         assert "..." not in words.replace("[ARGS]...", "").replace("FOLDERS...", ""), name
         assert "…" not in words.replace("tiny, …", ""), name
+
+
+def options(command, context):
+    """The options of a command and of all below it that take a value."""
+    yield from (each for each in command.params if each.param_type_name == "option" and not each.is_flag)
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        below = command.get_command(context, name)
+        yield from options(below, typer.Context(below, parent=context, info_name=name))
+
+
+def test_what_stands_for_a_value_is_spelled_one_way_for_one_option():
+    add_study_commands()
+    add_export_commands()
+    whole = typer.main.get_command(app)
+    found = dict[str, set[str]]()
+    for each in options(whole, typer.Context(whole, info_name="headcount")):
+        found.setdefault(each.opts[-1], set()).add(each.metavar)
+    assert found.pop("--loss") == {"NAME", "X"}, "what a ranking is trained for; of head-roles the weight of its loss"
+    assert [name for name, spelled in found.items() if len(spelled) > 1] == []
+    assert (found["--dtype"], found["--model"], found["--workers"]) == ({"TYPE"}, {"MODEL"}, {"N"})
+    assert all(re.fullmatch("[A-Z]+", spelled) for each in found.values() for spelled in each)
+
+
+SPINNING = """
+import contextlib, json, sys
+import headcount.cli
+turning, codes = [], {}
+
+@contextlib.contextmanager
+def waiting(words):
+    turning.append(words)
+    try:
+        yield
+    finally:
+        turning.pop()
+
+class Guard:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            raise SystemExit("with a spinner" if turning else "in silence")
+
+sys.modules["headcount.cli.app"].waiting = waiting
+sys.meta_path.insert(0, Guard())
+for line in sys.argv[1:]:
+    sys.argv = ["headcount", *line.split()]
+    try:
+        headcount.cli.main()
+    except SystemExit as stop:
+        codes[line] = stop.code
+print(json.dumps(codes))
+"""
+
+
+def test_no_command_loads_torch_in_silence(tmp_path):
+    """That takes seconds. What needs no torch, and what is refused before, says so at once."""
+    (tmp_path / "own.jsonl").write_text("{}")
+    commands = [
+        "run heads-kept --quick", "run heads-kept --plan", "run edges-kept --memory 1GB", "run head-roles --on local",
+        "tasks check own.jsonl", "tasks show ioi", "check tiny", "score tiny ioi --out o", "sweep s", "compare a b",
+        "report .", "view . --write", "view . --no-open", "play tiny", "export svg r --out o", "forecast tiny",
+        "export checkpoint r --out o", "eval tiny --tasks t", "pull tiny", "sparsify tiny --text t --out o",
+        "comet setup",
+    ]  # fmt: skip
+    slip = "run edges-kept --method atribution --task ioi"
+    asked = [*commands, slip]
+    found = subprocess.run([sys.executable, "-c", SPINNING, *asked], cwd=tmp_path, capture_output=True, text=True)
+    assert json.loads(found.stdout) == {**dict.fromkeys(commands, "with a spinner"), slip: 2}, found.stderr
+    assert "There is no scoring method 'atribution' for edges." in found.stderr
 
 
 def test_numbers_of_a_table_are_whole_in_80_columns(monkeypatch, capsys):

@@ -222,6 +222,9 @@ def test_the_cache_is_listed_sized_and_cleaned(folder, run, headcount, own_cache
 
     assert headcount("cache", "clean", "--older-than", "1")[:2] == (0, "0 steps removed, 0 kB.\n")
     assert len(list(Store().entries())) == STEPS
+    code, _, refused = headcount("cache", "clean")
+    assert (code, len(list(Store().entries()))) == (2, STEPS), "a script that does not say --yes removes nothing"
+    assert "nobody can be asked here. To agree, add --yes." in refused
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True, readline=lambda: "n\n"))
     monkeypatch.setattr("builtins.input", lambda *asked: "n")
     code, asked, _ = headcount("cache", "clean")
@@ -261,7 +264,7 @@ def test_an_output_folder_shows_its_steps_and_whether_they_are_still_there(folde
     assert code == 0
     assert all(label in shown for label in LABELS)
     assert shown.count("in the cache") == STEPS
-    headcount("cache", "clean")
+    headcount("cache", "clean", "--yes")
     assert headcount("cache", "show", result.folder)[1].count("no longer there") == STEPS
 
     code, _, told = headcount("cache", "show", Path(tmp_path))

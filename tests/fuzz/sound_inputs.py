@@ -101,7 +101,7 @@ COMMANDS = [
     ["tasks", "list"],
     ["schema", "heads-kept"],
     ["cache", "list"],
-    ["cache", "clean", "--older-than", "3"],
+    ["cache", "clean", "--older-than", "3", "--yes"],
     ["cache", "show", "abc"],
     ["compare", "scores", "scores", "-k", "2", "--by", "signed"],
     [

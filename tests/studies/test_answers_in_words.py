@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import headcount as hc
 from curves_by_hand import curve_of
-from headcount.studies.kept.table import _mixed, _steady
-from headcount.studies.kept.words import answer
+from headcount.studies.kept.table import _mixed
+from headcount.studies.kept.words import answer, firmness
 
 
 def curve(total=20, needs=3, mode="keep", **changes):
@@ -19,9 +20,13 @@ def curve(total=20, needs=3, mode="keep", **changes):
     return replace(made, values={**made.values, "accuracy": right}, ranking=names, model="gpt2", **changes)
 
 
+def alone(made):
+    return hc.Repeats((made,))
+
+
 def test_it_says_how_many_which_how_surely_and_against_chance():
     chance = replace(curve(needs=20), order="chance")
-    assert answer("IOI", curve(), curve().units_needed(0.9), chance) == (
+    assert answer("IOI", alone(curve()), curve().units_needed(0.9), chance) == (
         "IOI: gpt2 needs 3 of 20 heads for 90 % of the effect (90 % interval 3 to 3): a0.h0, a0.h1, a0.h2. As many"
         " random heads explain 0.00 of it. The whole model is right on 75 % of the prompts."
     )
@@ -29,21 +34,38 @@ def test_it_says_how_many_which_how_surely_and_against_chance():
 
 def test_one_head_is_spoken_of_as_one():
     one, chance = curve(needs=1), replace(curve(needs=20), order="chance")
-    assert "a0.h0. One random head explains 0.00 of it." in answer("IOI", one, one.units_needed(0.9), chance)
+    assert "a0.h0. One random head explains 0.00 of it." in answer("IOI", alone(one), one.units_needed(0.9), chance)
 
 
 @pytest.mark.parametrize(
-    ("always", "k", "words"),
+    ("rankings", "k", "words"),
     [
-        (["a0.h1"], 1, "the first head is a0.h1 in all 4 repeats"),
-        ([], 1, "the first head is not the same in all 4 repeats"),
-        (["a0.h1"], 3, "1 of the first 3 heads is the same in all 4 repeats (a0.h1)"),
-        (["a0.h1", "a0.h2"], 3, "2 of the first 3 heads are the same in all 4 repeats (a0.h1, a0.h2)"),
-        ([], 3, "none of the first 3 heads are the same in all 4 repeats"),
+        (("abc", "acb"), 1, "It is the first in both repeats"),
+        (("abc", "abc", "bac"), 1, "It is the first in 2 of 3 repeats"),
+        (("abc", "bac", "abc"), 2, "In all 3 repeats these 2 heads are the first 2"),
+        (("abcd", "abdc", "dacb"), 2, "Of these 2 heads by mean rank, 1 is among the first 2 in all 3 repeats, the"
+         " other in 2 of 3"),
+        (("abcde", "acbde", "abdce"), 3, "Of these 3 heads by mean rank, 2 are among the first 3 in all 3 repeats, the"
+         " other in 2 of 3"),
+        (("abcd", "dcab", "cbda"), 2, "None of these 2 heads is among the first 2 in all 3 repeats: they are in 1 to 2"
+         " of 3"),
+        (("abc",), 2, ""),
     ],
-)
-def test_how_steady_the_first_heads_are(always, k, words):
-    assert _steady(always, k, 4) == words
+)  # fmt: skip
+def test_how_firm_the_first_heads_are(rankings, k, words):
+    made = curve(total=5)
+    assert firmness(hc.Repeats(tuple(replace(made, ranking=tuple(ranking)) for ranking in rankings)), k) == words
+
+
+def test_number_and_names_are_those_of_all_repeats():
+    """The first repeat alone would name its own first heads."""
+    made = curve(total=4, needs=2)
+    repeats = hc.Repeats(tuple(replace(made, ranking=tuple(ranking)) for ranking in ("abcd", "cbda", "cbad")))
+    assert repeats.pooled.ranking == repeats.ranking == ("c", "b", "a", "d")
+    said = answer("IOI", repeats, repeats.units_needed(0.9), None)
+    assert (
+        "needs 2 of 4 heads for 90 % of the effect (90 % interval 2 to 2): c, b. Of these 2 heads by mean rank" in said
+    )
 
 
 def test_the_mix_of_an_order_is_said_once_where_it_is_one():
@@ -58,28 +80,28 @@ def test_the_mix_of_an_order_is_said_once_where_it_is_one():
 def test_a_pooled_number_outside_the_range_of_the_repeats_is_explained():
     made = curve(needs=4)
     early, late = (replace(made.units_needed(0.9), each=each) for each in ((6, 8), (2, 2)))
-    said = answer("IOI", made, early, None)
+    said = answer("IOI", alone(made), early, None)
     assert ". Each repeat alone takes more (6 to 8): in the mean of all, too much in one makes up for" in said
-    said = answer("IOI", made, late, None)
+    said = answer("IOI", alone(made), late, None)
     assert ". Each repeat alone takes fewer (2), but in the mean of all no smaller number is enough. The whole" in said
     assert str(late).endswith("Each repeat alone takes fewer (2), but in the mean of all no smaller number is enough.")
-    assert "Each repeat" not in answer("IOI", made, replace(early, each=(2, 8)), None)
+    assert "Each repeat" not in answer("IOI", alone(made), replace(early, each=(2, 8)), None)
 
 
 def test_ten_are_named_and_the_others_counted():
-    said = answer("IOI", curve(needs=14), curve(needs=14).units_needed(0.9), None)
+    said = answer("IOI", alone(curve(needs=14)), curve(needs=14).units_needed(0.9), None)
     assert "a0.h0, a0.h1" in said
     assert "a0.h9 and 4 more. The whole model" in said
 
 
 def test_chance_is_read_between_the_points_that_were_measured():
     coarse = curve_of([[0, 1]] * 4, (0, 20))
-    assert "As many random heads explain 0.15 of it" in answer("IOI", curve(), curve().units_needed(0.9), coarse)
+    assert "As many random heads explain 0.15 of it" in answer("IOI", alone(curve()), curve().units_needed(0.9), coarse)
 
 
 def test_what_is_masked_is_said_to_be_masked():
     masked = curve(mode="mask", needs=15)
-    said = answer("IOI", masked, masked.units_needed(0.9), masked)
+    said = answer("IOI", alone(masked), masked.units_needed(0.9), masked)
     assert said.startswith("IOI: gpt2 loses 90 % of the effect with 6 of 20 heads masked (90 % interval 6 to 6): a0.h0")
     assert "As many random heads take away 1.00 of it" in said
     assert said.endswith("right on 75 % of the prompts.")
@@ -87,4 +109,4 @@ def test_what_is_masked_is_said_to_be_masked():
 
 def test_a_curve_that_never_gets_there_says_so():
     never = replace(curve().units_needed(0.9), value=None)
-    assert answer("IOI", curve(), never, None) == "IOI: no number of heads of gpt2 is enough."
+    assert answer("IOI", alone(curve()), never, None) == "IOI: no number of heads of gpt2 is enough."

@@ -1,6 +1,7 @@
 """The output folder of a study in which somebody has changed something: one sentence, whatever it is."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -53,7 +54,7 @@ def change(path, **fields):
 def test_a_run_that_was_changed_does_not_open(place, file, fields):
     hc.open(place)
     change(sorted(place.glob(file))[0], **fields)
-    with pytest.raises(hc.HeadcountError, match="finished study|not as a study left them|holds no"):
+    with pytest.raises(hc.HeadcountError, match="finished study|not as a study left|holds no|before 0.7"):
         hc.open(place)
 
 
@@ -111,8 +112,40 @@ def test_half_of_a_surrogate_pair_makes_no_page(place):
     del facts["sha256"]
     facts["title"] = "\ud800"
     path.write_text(json.dumps(facts))
-    with pytest.raises(hc.HeadcountError, match="not as a study left them .*UnicodeEncodeError"):
+    with pytest.raises(hc.HeadcountError, match="summary.json is not as a study left it: .* half of a surrogate pair"):
         write_report(place)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"kind": ', "summary.json is not as a study left it: this is not JSON (Expecting value at column 10). Run"),
+        ("[]", "summary.json is not as a study left it: it must hold a JSON object. Run the study again"),
+        ('{"sha256": "0"}', "summary.json is not as it was written. Run the study again"),
+        (b"\xff", "summary.json is not as a study left it: byte 0 is not UTF-8. Run the study again"),
+        (None, "the page is made from report.json alone"),
+    ],
+)
+def test_a_page_is_not_made_beside_a_damaged_summary(place, headcount, text, words):
+    """report.json may be whole and say something else."""
+    path = place / "summary.json"
+    path.unlink()
+    if text is not None:
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+    code, _, said = headcount("report", place)
+    assert (code, words in said) == (0 if text is None else 2, True), said
+
+
+def test_what_is_missing_or_damaged_is_told_without_words_of_python(place, headcount):
+    (place / "report.json").unlink()
+    (place / "provenance.json").write_text("")
+    said = [headcount("cache", "show", place)[2]]
+    (place / "summary.json").write_text('{"title": 5}')
+    said.append(headcount("report", place)[2])
+    (place / "summary.json").unlink()
+    said.append(headcount("report", place)[2])
+    assert all(said)
+    assert not re.findall(r"\w+Error|Errno|char 0", "".join(said)), said
 
 
 def test_a_summary_that_was_edited_is_not_believed(place):

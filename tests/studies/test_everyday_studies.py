@@ -1,12 +1,14 @@
 """What a study leaves for the next step: a run that opens again, several methods in one panel, a fill that the task
 allows, models in the precision that was asked for, and warnings where numbers mean little."""
 
+import csv
 import json
 
 import numpy as np
 import pytest
 
 import headcount as hc
+from headcount.studies.report import write_report
 from headcount.studies.study import read_study
 from headcount.sweeps.guessing import words_of_guessing
 
@@ -94,7 +96,45 @@ def test_the_summary_says_how_steady_the_first_heads_are(result):
     steady = entries[0]["stability"]
     assert 0 <= steady["jaccard"] <= 1
     assert set(steady["shares"].values()) <= {0.5, 1.0}
+    assert entries[0]["which"] == list(hc.open(result.folder).repeats(result.curves[0]).ranking[: steady["k"]])
+    assert steady["words"] in entries[0]["words"]
+    page = json.loads((result.folder / "report.json").read_text())
+    assert f"{', '.join(entries[0]['which'][:10])}" in page["sentences"][0]
+    assert steady["words"] in page["sentences"][0]
     assert entries[1]["stability"] is None, "chance has no ranking"
+
+
+def test_the_table_has_the_pooled_curve_and_every_repeat(result):
+    """What the figure draws is there to be drawn again, and so is what it was pooled from."""
+    rows = list(csv.DictReader((result.folder / "curves.csv").read_text().splitlines()))
+    run = hc.open(result.folder)
+    for curve in run.curves:
+        own = [row for row in rows if (row["method"], row["order"]) == (curve.method, curve.order)]
+        repeats, explained = run.repeats(curve), [row for row in own if row["metric"] == "explained_effect"]
+        told = {"all": repeats.pooled}
+        if len(repeats.curves) > 1:
+            told |= {str(number): one for number, one in enumerate(repeats.curves, start=1)}
+        assert {row["repeat"] for row in own} == set(told)
+        for name, one in told.items():
+            drawn = [row for row in explained if row["repeat"] == name]
+            assert tuple(int(row["k"]) for row in drawn) == one.ks
+            for side in ("value", "low", "high"):
+                wanted = getattr(one.band(), side)
+                assert np.allclose([float(row[side]) for row in drawn], wanted, rtol=1e-5, atol=1e-9)
+    page = json.loads((result.folder / "report.json").read_text())["curves"][0]
+    assert page["ranking"] == list(run.repeats(run.curves[0]).ranking)
+
+
+def test_a_page_made_again_from_the_tables_draws_the_pooled_curve(result, tmp_path):
+    import shutil
+
+    folder = shutil.copytree(result.folder, tmp_path / "again")
+    (folder / "report.json").unlink()
+    write_report(folder)
+    again, first = (json.loads((place / "report.json").read_text()) for place in (folder, result.folder))
+    assert [c["ks"] for c in again["curves"]] == [c["ks"] for c in first["curves"]]
+    assert [c["bands"] for c in again["curves"]] == [c["bands"] for c in first["curves"]]
+    assert [said.lower() for said in again["sentences"]] == [said.lower() for said in first["sentences"]]
 
 
 def test_studies_take_the_fill_that_a_task_allows(folder, targets, own_cache, tmp_path):

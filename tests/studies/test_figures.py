@@ -155,6 +155,23 @@ def test_learned_scores_are_no_effects():
     ]
 
 
+@pytest.mark.parametrize(
+    ("mixes", "orders", "words"),
+    [
+        ((0.0, 0.0), (), "largest effect first"),
+        ((1.0, 1.0), (), "most helpful first"),
+        ((0.0, 0.5), (), "mix of most helpful and largest"),
+        ((0.0, 1.0), (), "mix of most helpful and largest"),
+        ((0.0, 0.0), ("absolute",), "largest effect first (the best mix)"),
+    ],
+)
+def test_a_mix_is_called_by_the_order_that_it_is(mixes, orders, words):
+    best, *others = curves("m", orders=("best", *orders, "chance"))
+    mixed = tuple(replace(best, provenance={"mix": mix}) for mix in mixes)
+    figure = draw([("T", [mixed[0], *others])], threshold=0.9, repeats={mixed[0]: hc.Repeats(mixed)})
+    assert figure.legends[0].get_texts()[0].get_text() == words
+
+
 def test_a_width_that_is_none_is_refused():
     with pytest.raises(hc.HeadcountError, match="column"):
         hc.plot(curves("m"), width="wide")

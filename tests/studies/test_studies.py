@@ -47,7 +47,7 @@ def test_the_output_folder(out):
 
 def test_curves_csv_has_a_row_a_point(out):
     rows = list(csv.DictReader((out / "curves.csv").read_text().splitlines()))
-    names = ["model", "task", "units", "method", "order", "mode", "fill", "k", "metric", "value", "low", "high"]
+    names = "model,task,units,method,order,mode,fill,repeat,k,metric,value,low,high".split(",")
     assert list(rows[0]) == names
     assert {row["order"] for row in rows} == {"absolute", "signed", "chance"}
     assert {row["metric"] for row in rows} == {
@@ -171,6 +171,26 @@ def test_wrong_names_are_found_before_anything_runs(folder, own_cache, tmp_path)
     ):
         with pytest.raises(hc.HeadcountError, match=words):
             hc.run("heads-kept", models=["not loaded"], out=tmp_path / "out", overrides=overrides)
+
+
+@pytest.mark.parametrize(
+    ("study", "method", "words"),
+    [
+        ("heads-kept", "atribution", "There is no scoring method 'atribution' for heads. Did you mean 'attribution'?"),
+        (
+            "edges-kept",
+            "atribution",
+            "There is no scoring method 'atribution' for edges. Known: eap, eap-attnlrp, ",
+        ),
+        ("edges-kept", "patchin", "There is no scoring method 'patchin' for edges. Did you mean 'edge-patching'?"),
+        ("edges-kept", "mean:eap,patchin", "There is no scoring method 'patchin' for edges. Did you mean 'edge-patch"),
+    ],
+)
+def test_an_unknown_method_is_met_with_those_of_the_same_units(study, method, words, own_cache, tmp_path):
+    with pytest.raises(hc.HeadcountError) as refusal:
+        hc.run(study, models=["not loaded"], out=tmp_path, overrides={"method": method})
+    assert words in str(refusal.value)
+    assert str(refusal.value).endswith("See 'headcount methods'.")
 
 
 @pytest.mark.parametrize(

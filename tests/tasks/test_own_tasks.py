@@ -129,12 +129,36 @@ def test_answers_glued_to_their_prompts_are_told_from_others(tmp_path):
         assert said(clean, answer) == ""
 
 
-def test_a_line_that_cannot_be_used_is_told_and_the_others_are_read(model, headcount, tmp_path):
+def test_a_check_refuses_what_a_study_refuses_and_reads_the_other_lines(model, headcount, tmp_path):
     lines = [*LINES, {"clean": "Mary saw", "corrupt": "Mary saw John and", "answer": " Tom", "wrong": " John"}]
-    code, out, _ = headcount("tasks", "check", written(tmp_path / "a.jsonl", lines), "--model", "tiny")
-    assert code == 0
-    assert "Line 5 is NOT USED: A pair must have prompts of equal length" in " ".join(out.split())
-    assert "4 of 5 lines can be used" in out
+    file = written(tmp_path / "a.jsonl", lines)
+    with pytest.raises(hc.HeadcountError) as refusal:
+        hc.task(str(file), model)
+    words = str(refusal.value).removeprefix(f"{tmp_path}/")
+    assert words.startswith("a.jsonl, line 5: A pair must have prompts of equal length")
+    code, out, _ = headcount("tasks", "check", file, "--model", "tiny")
+    told = " ".join(out.split())
+    assert code == 1
+    assert "Line 5 is REFUSED: A pair must have prompts of equal length" in told
+    assert "5 lines: 4 examples, 1 refused." in told
+    assert f"Warning: no study takes this file: {words}" in told
+
+
+def test_a_repeated_line_is_counted_once_by_check_and_study(model, headcount, tmp_path):
+    file = written(tmp_path / "a.jsonl", [*LINES, LINES[0], LINES[0]])
+    made = hc.task(str(file), model, n=100)
+    code, out, _ = headcount("tasks", "check", file, "--model", "tiny", "--json")
+    found = json.loads(out)
+    assert (code, found["used"]) == (0, len(made.train) + len(made.test)), "examples, however often they stand there"
+    assert [line["repeats"] for line in found["lines"]] == [None, None, None, None, 1, 1]
+    once = check_entries(model, dict(enumerate(LINES, start=1)))
+    assert (found["accuracy"], found["chance"]) == (once.accuracy, once.chance)
+
+
+def test_splits_that_contradict_each_other_are_told_of_their_line(model):
+    lines = [*LINES, {**LINES[0], "split": "test"}]
+    *_, last = check_entries(model, dict(enumerate(lines, start=1))).lines
+    assert last.error.startswith("the same example stands in line 1, and their splits differ: line 1 has none")
 
 
 def test_choices_that_begin_alike_are_told(model):
@@ -263,7 +287,7 @@ def test_a_csv_with_a_column_twice_is_refused(model, tmp_path):
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        (LINES[:1] * 8, "no study takes it: The task file must hold at least one train and one test example"),
+        (LINES[:1] * 8, "no study takes this file: The task a.jsonl must hold at least one train and one test example"),
         ([{**LINES[0], "split": "train"}, {**LINES[0], "split": "test"}], "their splits differ"),
     ],
 )

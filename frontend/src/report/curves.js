@@ -33,7 +33,7 @@ function Switches({ lines, hidden, onSwitch }) {
   const ways = [
     ["Models", different(lines.map((line) => line.model)), (line, value) => line.model === value, String],
     ["Methods", methodsIn(lines), (line, value) => line.method === value && !byChance(line.order), String],
-    ["Orders", different(lines.map((line) => line.order)), (line, value) => line.order === value && !line.control, orderWords],
+    ["Orders", different(lines.map((line) => line.order)), (line, value) => line.order === value && !line.control, (order) => orderWords(order, lines)],
     ["Controls", different(lines.map((line) => line.control).filter(Boolean)), (line, value) => line.control === value, String],
   ].filter(([label, values]) => values.length > (label === "Controls" ? 0 : 1));
   return html`<div class="row switches">${ways.map(([label, values, fits, words]) => html`<div class="row picks" role="group" aria-label=${`${label} that are shown`} key=${label}><span class="small soft">${label}</span>

@@ -72,7 +72,7 @@ function HeadFacts({ data, model, head }) {
         <td class="number">${number(map.values[layer][place], 4)}</td><td class="number">${number(map.errors[layer][place])}</td>
         <td class="number">${ranksOf(map.values)[layer][place]} of ${count(map.values.length * map.values[0].length)}</td><td>${map.method}</td><td>${map.fill || "–"}</td></tr>`)}</tbody></table><//>
     ${roles.map((one, at) => html`<p key=${at} class="small">${data.panels[one.panel]?.title ?? one.task}: ${Object.keys(VERBS).map((role) => `${VERBS[role]} ${number(one.scores[role][layer][place], 2)} (${Math.round(100 * one.votes[role][layer][place])} % of the fits)`).join(", ")}</p>`)}
-    ${orders.map((curve, at) => html`<p key=${at} class="small soft">${data.panels[curve.panel]?.title ?? curve.task}, ${several ? `${curve.method}, ` : ""}${orderWords(curve.order)}: comes in as number ${curve.ranking.indexOf(name) + 1}</p>`)}
+    ${orders.map((curve, at) => html`<p key=${at} class="small soft">${data.panels[curve.panel]?.title ?? curve.task}, ${several ? `${curve.method}, ` : ""}${orderWords(curve.order, orders)}: comes in as number ${curve.ranking.indexOf(name) + 1}</p>`)}
   </div>`;
 }
 

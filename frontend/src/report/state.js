@@ -14,7 +14,13 @@ export const ORDERS = {
 };
 const CONTROLS = { nonsense: ["nonsense answers", "1 4"], shuffled: ["shuffled scores", "4 4"] };
 export const byChance = (order) => order.startsWith("chance");
-export const orderWords = (order) => ORDERS[order]?.[0] ?? order;
+/** What an order is called; a mix that is one of the plain orders in all curves beside it has its name. */
+export function orderWords(order, beside = []) {
+  const mixes = different(beside.flatMap((curve) => curve.order === "best" ? curve.mixes ?? [] : []));
+  const plain = order === "best" && mixes.length === 1 && { 0: "absolute", 1: "signed" }[mixes[0]];
+  if (!plain) return ORDERS[order]?.[0] ?? order;
+  return `${ORDERS[plain][0]}${beside.some((curve) => curve.order === plain) ? " (the best mix)" : ""}`;
+}
 export const different = (values) => [...new Set(values)];
 export const metricWords = (metric) => metric.replaceAll("_", " ");
 
@@ -34,7 +40,7 @@ export const methodsIn = (curves) => different(curves.filter((curve) => !byChanc
 export function lineWords(curve, beside) {
   const method = methodsIn(beside).length > 1 && !byChance(curve.order) ? [curve.method] : [];
   const control = curve.control ? [`control: ${CONTROLS[curve.control][0]}`] : [];
-  return [curve.model, ...method, orderWords(curve.order), ...control].join(" · ");
+  return [curve.model, ...method, orderWords(curve.order, beside), ...control].join(" · ");
 }
 
 /** The colour of a line: by model and method, or with one of each by order; roles have colours of their own, which turn

@@ -18,7 +18,7 @@ from ..core.limits import limit_in_words
 from ..core.progress import hush
 from ..studies import STUDIES
 from . import cache, check_task, evaluate, models, pages, play, show, sweep
-from .app import app
+from .app import StoppedError, app
 from .export import add_export_commands
 from .run import add_study_commands, study_first
 from .unforeseen import told_and_kept
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from typer._click.core import Command
 
 __all__ = ["app", "cache", "check_task", "command_line", "evaluate", "main", "models", "pages", "play", "show", "sweep"]
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C has ended."""
 UsageError: Any = typer.BadParameter.__base__
 _built: "tuple[list[object], Command | None]" = ([], None)
 """What was registered when the command line was last put together, and the command line."""
@@ -49,9 +51,8 @@ def main() -> None:
             print(error.format_message())
             sys.exit(2)
         _refuse(_usage(error))
-    except (KeyboardInterrupt, typer.Abort):
-        print("headcount: stopped.", file=sys.stderr)
-        sys.exit(130)
+    except (KeyboardInterrupt, typer.Abort, StoppedError) as stop:
+        _stopped(str(stop) if isinstance(stop, StoppedError) else "")
     except BrokenPipeError:  # who read what we print wants no more of it
         _print_nowhere()
         sys.exit(1)
@@ -61,7 +62,14 @@ def main() -> None:
             _refuse(words)
         print(f"headcount: {told_and_kept(error)}", file=sys.stderr)
         sys.exit(1)
+    if code == INTERRUPTED:  # Typer makes that of Ctrl-C, and says nothing
+        _stopped()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _stopped(words: str = "") -> None:
+    print(f"headcount: stopped. {words}".rstrip(), file=sys.stderr)
+    sys.exit(INTERRUPTED)
 
 
 def command_line() -> "Command":

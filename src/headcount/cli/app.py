@@ -1,6 +1,7 @@
 """The Typer application that the commands hang on, and what several of them share."""
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 
     from ..models import Model
 
+
+class StoppedError(Exception):
+    """Ctrl-C, with what is worth knowing then; `main` prints it and exits with code 130."""
+
+
+STARTED = time.monotonic()
+"""When the command began, about."""
 FIRST = ("run", "tasks", "methods", "check", "score", "sweep", "compare", "report", "view", "play", "export")
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a check failed, or an unexpected error, whose traceback is in a log file; 2 bad input;"
@@ -25,8 +33,27 @@ EXIT_CODES = (
 )
 
 
-METAVARS = {"str": "TEXT", "int": "N", "float": "X", "path": "PATH", "list[str]": "TEXT", "list[int]": "N"}
-"""What stands for a value in the help, by what Typer would call it."""
+METAVARS = {"int": "N", "float": "X", "path": "PATH", "list[int]": "N", "list[path]": "PATH"}
+"""What stands for a value in the help, by what Typer would call it; for a text what its option says, or NAME."""
+TEXTS = {
+    "ADDRESS": ["--ray-address"],
+    "DEVICE": ["--device"],
+    "FILL": ["--fill"],
+    "HEADS": ["--heads"],
+    "LIST": ["--ks", "--alphas", "--target-open", "--free-rate", "--pulled-rate"],
+    "METHOD": ["--method"],
+    "METRIC": ["--metric"],
+    "MODEL": ["--model", "--base-model", "--comet-model"],
+    "ORDER": ["--order", "--by"],
+    "PATH": ["--comet", "--python", "--questions", "--scores", "--text"],
+    "PLACE": ["--on"],
+    "REVISION": ["--revision"],
+    "SIZE": ["--memory"],
+    "TASK": ["--task", "--tasks"],
+    "TYPE": ["--dtype"],
+}
+TEXT_OF = {option: metavar for metavar, options in TEXTS.items() for option in options}
+"""One spelling for one option, whatever command it is of."""
 
 
 class ByUse(TyperGroup):
@@ -39,10 +66,12 @@ class ByUse(TyperGroup):
         found = super().get_command(ctx, cmd_name)
         for parameter in found.params if found else ():
             if isinstance(parameter, TyperOption) and not parameter.is_flag:
-                kind = parameter.display_type(ctx).strip("<>")
-                parameter.metavar = parameter.metavar or METAVARS.get(kind)
+                kind = parameter.display_type(ctx).strip("<>").partition(" ")[0]  # a range stands behind it
+                parameter.metavar = METAVARS.get(kind) or TEXT_OF.get(parameter.opts[-1], "NAME")
             elif isinstance(parameter, TyperArgument):
                 _name_plainly(parameter)
+            if isinstance(parameter, TyperOption | TyperArgument):
+                _say_default(parameter)
         return found
 
 
@@ -56,6 +85,30 @@ def _name_plainly(argument: TyperArgument) -> None:
     }
     for method, words in instead.items():
         setattr(argument, method, words)
+
+
+def _say_default(parameter: TyperOption | TyperArgument) -> None:
+    """In the words that options from settings have, where Typer would write [default: 40]; once, however often the
+    command is looked up."""
+    shown, parameter.show_default = parameter.show_default, False
+    switch = isinstance(parameter, TyperOption) and parameter.is_flag and not parameter.secondary_opts
+    if not shown or switch or parameter.default in (None, "", [], ()):
+        return
+    value = parameter.default
+    if isinstance(value, bool) and isinstance(parameter, TyperOption):
+        value = (parameter.opts if value else parameter.secondary_opts)[0]
+    parameter.help = f"{parameter.help or ''} Default: {in_words(value)}.".strip()
+
+
+def in_words(default: object) -> str:
+    """A default as a user would write it; empty for none."""
+    if default in (None, "", (), []) or str(default) == "PydanticUndefined":
+        return ""
+    if isinstance(default, list | tuple):
+        return ", ".join(map(in_words, default))
+    if isinstance(default, bool):
+        return str(default).lower()
+    return f"{default:g}" if isinstance(default, float) else str(default)
 
 
 # Plain help: in boxes, names of options would be cut and their texts be a few words wide in 80 columns.
@@ -76,15 +129,14 @@ cache_app = _group("cache", "Cached steps of finished runs: list, inspect, remov
 export_app = _group("export", "Write results for other tools.", bare=True)
 run_app = _group("run", "Run a study and draw its figure. A study is one of these, or a TOML file of your own.")
 SplitOption = Annotated[
-    str, typer.Option(metavar="|".join(SPLITS_BY), help="What the train and test split of built-in pairs do not share.")
+    str, typer.Option(help=f"What train and test do not share, of built-in pairs: {' or '.join(SPLITS_BY)}.")
 ]
 DeviceOption = Annotated[str | None, typer.Option(help="Device: cpu, cuda or mps; by default the best one available.")]
 DtypeOption = Annotated[
     str | None,
     typer.Option(
-        metavar="TYPE",
         help="Precision of the weights; by default float32 on the CPU, elsewhere that of the checkpoint."
-        f" One of {', '.join(filter(None, get_args(DtypeName)))}.",
+        f" One of {', '.join(sorted(filter(None, get_args(DtypeName))))}.",
     ),
 ]
 RevisionOption = Annotated[str | None, typer.Option(help="Branch, tag or commit of a model on the hub.")]

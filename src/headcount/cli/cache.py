@@ -3,16 +3,19 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from ..core.cache import Entry, Store, cache_folder, folder_bytes
 from ..core.errors import HeadcountError
 from ..core.plain import plain, plain_lines
-from ..core.reading import reading_result
+from ..core.reading import read_facts, reading_result
 from ..view.tables import print_table
 from .app import JsonOption, cache_app, print_json, print_rows
+
+if TYPE_CHECKING:
+    from ..studies.outputs import Provenance
 
 HOUR, DAY = 3_600, 86_400
 
@@ -51,17 +54,20 @@ def size(as_json: JsonOption = False) -> None:
 @cache_app.command()
 def clean(
     older_than: Annotated[float, typer.Option(help="Days; steps that are younger, and whole, stay.")] = 0.0,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; scripts need it.")] = False,
 ) -> None:
     """Remove finished steps. Models and environments that were fetched stay."""
     store = Store()
 
     def agree(found: list[Entry]) -> bool:
-        """Whoever sits at a terminal is asked; a script has decided."""
-        if yes or not found or not sys.stdin.isatty():
+        """Whoever sits at a terminal is asked; a script says --yes."""
+        if yes or not found:
             return True
         what = "1 finished step" if len(found) == 1 else f"{len(found)} finished steps"
-        print(f"{what}, {_size(sum(entry.bytes for entry in found))}, in {plain(str(store.folder))}.")
+        held = f"{what}, {_size(sum(entry.bytes for entry in found))}, in {plain(str(store.folder))}"
+        if not sys.stdin.isatty():
+            raise HeadcountError(f"This would remove {held}, and nobody can be asked here. To agree, add --yes.")
+        print(f"{held}.")
         return typer.confirm("Remove them? Studies would compute them again.")
 
     count, freed = store.clean(older_than * DAY, agree)
@@ -80,7 +86,7 @@ def show(
     if not (folder / "provenance.json").is_file():
         raise HeadcountError(f"{folder} is not the output folder of a study: it has no provenance.json.")
     with reading_result(folder):
-        steps = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))["steps"]
+        steps = cast("Provenance", read_facts(folder / "provenance.json"))["steps"]
         found = [(str(step["key"]), str(step["label"])) for step in steps]
     there = {True: "in the cache", False: "no longer there"}
     print_table(("key", "step", ""), [(key[:12], label, there[store.has(key)]) for key, label in found])

@@ -1,4 +1,4 @@
-"""`headcount tasks check FILE`: line by line what will be used of a task of one's own, and what usually goes wrong."""
+"""`headcount tasks check FILE`: line by line what a study reads in a task of one's own, and what usually goes wrong."""
 
 import json
 from dataclasses import asdict
@@ -37,8 +37,7 @@ def check_task(
     bos: Annotated[bool, typer.Option("--bos", help="Put the beginning-of-text token in front of prompts.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a task file of your own. Reports line by line what will be used, and how the model does on it."""
-    from ..tasks.checking import check_entries, with_spaces
+    """Check a task file of your own. Reports line by line what a study reads, and how the model does on it."""
     from ..tasks.entries import is_own, read_entries
 
     if not is_own(task):
@@ -48,7 +47,9 @@ def check_task(
     if not entries:
         raise HeadcountError(f"The task {quoted(task)} is empty. It needs one example per line.")
     loaded = load_model(model, device, dtype, revision, base_model, bos)
-    found = check_entries(loaded, entries)
+    from ..tasks.checking import check_entries, with_spaces
+
+    found = check_entries(loaded, entries, Path(task).name)
     warnings = [*found.warnings, *_words(found, loaded.name, Path(task).name)]
     fixed = Path(task).with_suffix(".spaced.jsonl") if fix_space and found.without_space else None
     if fixed is not None:
@@ -64,28 +65,28 @@ def check_task(
             _say(f"{_lines(len(found.without_space))} a space in front of answers now: {fixed}")
         elif fix_space:
             print("No answer lacks a space in front.")
-    if (not found.used and fixed is None) or found.refused:
+    if fixed is None and found.refused:
         raise typer.Exit(1)
 
 
 def _facts(found: "FileCheck", warnings: list[str]) -> Facts:
     """All lines, whatever --lines says."""
     counts = {"used": len(found.used), "accuracy": found.accuracy, "chance": found.chance}
-    return {**counts, "warnings": warnings, "lines": [asdict(line) for line in found.lines]}
+    return {**counts, "refused": found.refused, "warnings": warnings, "lines": [asdict(line) for line in found.lines]}
 
 
 def _print_lines(found: "FileCheck", most: int) -> None:
-    """One row per line that can be used, and then what is to be said of lines, one by one."""
+    """One row per example, and then what is to be said of lines, one by one."""
     if rows := [_row(line) for line in found.used[:most]]:
         print_table(("line", "prompt tokens", "answer", "probability", "correct", "the model says"), rows)
     if len(found.used) > most:
-        print(f"{len(found.used) - most} more lines can be used (--lines).")
+        print(f"{len(found.used) - most} more examples (--lines).")
     told = [(line.number, line.error or "; ".join(line.warnings), bool(line.error)) for line in found.lines]
     for number, words, refused in [each for each in told if each[1]][:most]:
-        _say(f"Line {number}{' is NOT USED' if refused else ''}: {plain(words)}")
-    used = len(found.used)
+        _say(f"Line {number}{' is REFUSED' if refused else ''}: {plain(words)}")
+    used, wrong = len(found.used), sum(bool(line.error) for line in found.lines)
     right = f" Accuracy {found.accuracy:.2f}; guessing gives {found.chance:.2f}." if used else ""
-    print(f"{used} of {len(found.lines)} lines can be used.{right}")
+    print(f"{_count(len(found.lines), 'line')}: {_count(used, 'example')}{f', {wrong} refused' * bool(wrong)}.{right}")
     if used:
         said = "An answer is correct where it is more probable than all wrong ones or other choices"
         _say(f"{said}; where there are none, than every other token.")
@@ -109,15 +110,19 @@ def _words(found: "FileCheck", model: str, name: str) -> list[str]:
     told = []
     if spaces := len(found.without_space):
         told.append(f"{_lines(spaces)} answers without a space in front, where a model writes one: try --fix-space.")
-    if twice := sum(any("counts once" in words for words in line.warnings) for line in found.lines):
+    if twice := sum(line.repeats is not None for line in found.lines):
         one = "1 line repeats an earlier one, and does not count."
         told.append(one if twice == 1 else f"{twice} lines repeat earlier ones, and do not count.")
     if found.refused:
-        told.append(f"no study takes it: {found.refused}")
+        told.append(f"no study takes this file: {found.refused}")
     if found.used:
         told += filter(None, [words_of_guessing(model, name, found.accuracy, len(found.used), found.chance)])
     return told
 
 
 def _lines(count: int) -> str:
-    return "1 line has" if count == 1 else f"{count} lines have"
+    return f"{_count(count, 'line')} {'has' if count == 1 else 'have'}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from ..core.exports import EXPORTS, NAMES, Export
+from ..core.progress import waiting
 from ..view.tables import say
-from .app import JsonOption, export_app, print_json, print_rows
+from .app import JsonOption, export_app, print_json, print_rows, wake
 from .options import Command, given, options_of, own_options, with_options
 
 
@@ -19,7 +20,7 @@ def exports(context: typer.Context, as_json: JsonOption = False) -> None:
         print_rows(("export", "takes", "writes", "what it is"), rows, as_json)
         if as_json:
             return
-        say("Usage: headcount export KIND RESULT --out PLACE. For its options: headcount export KIND --help")
+        say("Usage: headcount export KIND RESULT --out PATH. For its options: headcount export KIND --help")
 
 
 def add_export_commands() -> None:
@@ -39,12 +40,15 @@ def _command(name: str, chosen: Export) -> Command:
         **values: Any,
     ) -> None:
         from ..core.errors import HeadcountError
-        from ..studies.exporting import export_result
 
         if out is None:
             raise HeadcountError(f"Say where to write the {chosen.writes}: --out.")
         asked = {**given(chosen.choice, values), **given(chosen.options, values)}
-        written = export_result(name, result, out, **asked)  # type: ignore[arg-type]
+        wake("studies.exporting")
+        from ..studies.exporting import export_result
+
+        with waiting(f"writing {out}"):
+            written = export_result(name, result, out, **asked)  # type: ignore[arg-type]
         if as_json:
             return print_json({"export": name, "written": str(written)})
         print(f"Written: {written}")

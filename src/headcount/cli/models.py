@@ -1,6 +1,5 @@
 """Commands about models and their heads: compare, check, forecast, fetch, make sparse."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from shutil import get_terminal_size
@@ -23,6 +22,7 @@ from .app import (
     ModelArgument,
     QuietOption,
     RevisionOption,
+    StoppedError,
     app,
     load_model,
     print_json,
@@ -112,7 +112,9 @@ def forecast(
     length: Annotated[int, typer.Option(help="Tokens of a prompt.")] = 20,
     memory: Annotated[str | None, typer.Option(help="Memory to use beyond the model, for example 8GB.")] = None,
     readers: Annotated[str, typer.Option(help=READERS_HELP)] = "kv-heads",
-    dtype: Annotated[str, typer.Option(help="Type of the weights.")] = "float32",
+    dtype: Annotated[
+        str, typer.Option(help="Precision of the weights: float64, float32, bfloat16 or float16.")
+    ] = "float32",
     as_json: JsonOption = False,
 ) -> None:
     """Print how many edges a model has, and the memory they need. Only its config is read."""
@@ -168,7 +170,7 @@ def sparsify(
     model: ModelArgument,
     text: Annotated[list[str], typer.Option(help=TEXT_HELP)],
     out: Annotated[Path, typer.Option(help="Folder for the sparse model; an interrupted run resumes there.")],
-    task: Annotated[list[str] | None, typer.Option(metavar="NAME", help=TRIED_HELP)] = None,
+    task: Annotated[list[str] | None, typer.Option(help=TRIED_HELP)] = None,
     start_from: Annotated[Path | None, typer.Option(help="Begin with the adapter and gates of this folder.")] = None,
     merge: Annotated[bool, typer.Option("--merge", help="Write whole weights, not an adapter.")] = False,
     device: DeviceOption = None,
@@ -178,9 +180,10 @@ def sparsify(
     **values: object,
 ) -> None:
     """Post-train a model until each query attends to few keys. One or two are left, at the dense model's loss."""
+    recipe = Recipe(**given(Recipe, values))  # type: ignore[arg-type]
+    wake("sparse.run")
     from ..sparse.run import sparsify as make_sparse
 
-    recipe = Recipe(**given(Recipe, values))  # type: ignore[arg-type]
     try:
         found = make_sparse(
             model,
@@ -196,8 +199,7 @@ def sparsify(
             long=long,
         )
     except KeyboardInterrupt:
-        print("headcount: stopped. Run the same command to resume from the last checkpoint.", file=sys.stderr)
-        raise typer.Exit(130) from None
+        raise StoppedError("Run the same command to resume from the last checkpoint.") from None
     print_evaluation(found, out)
 
 

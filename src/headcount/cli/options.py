@@ -11,10 +11,9 @@ from pydantic.fields import FieldInfo
 from ..core.errors import HeadcountError
 from ..core.plain import quoted
 from ..core.settings import Settings, literals
+from .app import in_words
 
 Command = Callable[..., None]
-METAVARS: dict[object, str] = {int: "N", float: "X", list[str]: "NAME"}
-"""Short, so that the help has room beside them in 80 columns."""
 
 
 def options_of(settings: type[Settings], defaults: Mapping[str, object], again: Mapping[str, str]) -> list[Parameter]:
@@ -25,10 +24,9 @@ def options_of(settings: type[Settings], defaults: Mapping[str, object], again: 
         name, kind = (again[key], list[str]) if key in again else (key, _kind(field))
         words = sorted(filter(None, set(literals(field.annotation))))
         told: Any = {
-            "help": _help(field, words, _in_words(defaults.get(key, field.get_default()))),
+            "help": _help(field, words, in_words(defaults.get(key, field.get_default()))),
             "show_default": False,
         }
-        told |= {"metavar": METAVARS.get(kind, "TEXT")} if kind is not bool else {}
         told |= {"autocompletion": _told(words)} if words else {}
         option = typer.Option(*_flags(name, kind), **told)
         made.append(Parameter(key, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]))
@@ -125,11 +123,3 @@ def _help(field: FieldInfo, words: list[str], default: str) -> str:
     if words and not all(word in parts[0] for word in words):
         parts.append(f"One of {', '.join(words)}.")
     return " ".join([*parts, *([f"Default: {default}."] if default else [])])
-
-
-def _in_words(default: object) -> str:
-    if default in (None, "", (), []) or str(default) == "PydanticUndefined":
-        return ""
-    if isinstance(default, list | tuple):
-        return ", ".join(map(str, default))
-    return str(default).lower() if isinstance(default, bool) else str(default)

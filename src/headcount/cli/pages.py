@@ -1,12 +1,12 @@
 """Commands that show results in a browser."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .app import app, open_in_browser
+from ..core.progress import waiting
+from .app import app, open_in_browser, wake
 
 OPEN_HELP = "Open it in the browser."
 DEFAULT = Path("headcount-results")
@@ -18,9 +18,11 @@ def report(
     open_page: Annotated[bool, typer.Option("--open", help=OPEN_HELP)] = False,
 ) -> None:
     """Write report.html into the folder of a result. Results of older versions get one too."""
+    wake("studies.report")
     from ..studies.report import write_report
 
-    page = write_report(folder)
+    with waiting("writing the report"):
+        page = write_report(folder)
     print(f"Report (open it in a browser): {page}")
     if open_page:
         open_in_browser(page.resolve().as_uri())
@@ -35,16 +37,19 @@ def view(
 ) -> None:
     """Browse all results in a folder, in the browser. With thumbnails, a search, and two results side by side. Results
     that have no report.html are given one."""
+    wake("studies.index")
     from ..studies.index import index_of, write_index
 
     if write:
-        page, count = write_index(folder)
+        with waiting("reading the results"):
+            page, count = write_index(folder)
         print(f"{_results(count)} (open in a browser): {page}")
         return
     from ..studies.viewing import serve_index
     from ..view import server  # says what is missing
 
-    found, address = index_of(folder), server.Address.bound(port)
+    with waiting("reading the results"):
+        found, address = index_of(folder), server.Address.bound(port)
 
     def ready() -> None:
         print(f"{_results(len(found.results))}: {address.url}", flush=True)
@@ -52,11 +57,7 @@ def view(
         if open_page:
             open_in_browser(address.url)
 
-    try:
-        serve_index(folder, address, ready)
-    except KeyboardInterrupt:
-        print("headcount: stopped.", file=sys.stderr)
-        raise typer.Exit(130) from None
+    serve_index(folder, address, ready)
 
 
 def _results(count: int) -> str:

@@ -1,6 +1,5 @@
 """`headcount play`: the switchboard in the browser."""
 
-import sys
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -26,9 +25,9 @@ def play(
 ) -> None:
     """Switch heads off one at a time, in the browser. The page shows what the model says with and without them."""
     from ..view import server  # says what is missing before a model is loaded
-    from ..view.play import serve_switchboard
 
     loaded, address = load_model(model, device, dtype, revision, base_model), server.Address.bound(port)
+    from ..view.play import serve_switchboard
 
     def ready() -> None:
         print(f"The switchboard of {loaded.name} is at\n\n    {address.url}\n")
@@ -36,8 +35,4 @@ def play(
         if open_page:
             webbrowser.open(address.url)
 
-    try:
-        serve_switchboard(loaded, model, address, ready, results=results, studies=studies)
-    except KeyboardInterrupt:
-        print("headcount: stopped.", file=sys.stderr)
-        raise typer.Exit(130) from None
+    serve_switchboard(loaded, model, address, ready, results=results, studies=studies)

@@ -1,6 +1,5 @@
 """`headcount run KIND`: a command for every kind of study, with the options of that kind and no others."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +14,18 @@ from ..core.reading import local_path
 from ..studies import STUDIES, StudyKind
 from ..studies.executors import WHERE, executor
 from ..studies.study import parse, read_study, study_path
-from .app import AllowCode, JsonOption, QuietOption, open_in_browser, print_json, run_app, trust, wake
+from .app import (
+    STARTED,
+    AllowCode,
+    JsonOption,
+    QuietOption,
+    StoppedError,
+    open_in_browser,
+    print_json,
+    run_app,
+    trust,
+    wake,
+)
 from .options import Command, given, options_of, own_options, takes_list, with_options
 
 AGAIN = {
@@ -27,7 +37,7 @@ AGAIN = {
     "controls": "control",
 }
 """Keys whose option is given once for each value, where a kind of study takes several."""
-QUICK_HELP = "Smaller, cheaper settings, for a rough answer first: fewer prompts and draws, rankings in one pass."
+QUICK_HELP = "Smaller, cheaper settings for a rough first answer: fewer prompts, draws and updates."
 WIDTH_HELP = "Width of the figure: column or page, as in a paper; by default as wide as its panels."
 ON_HELP = (
     "Where steps run: local (processes on this machine), ray (a Ray cluster) or slurm (an array job); by default in"
@@ -55,6 +65,13 @@ def _note_doubles(given: dict[str, object]) -> None:
         for value, count in Counter(values).items() if isinstance(values, list) else ():
             if count > 1:
                 say(f"--{name} {value} was given {'twice' if count == 2 else f'{count} times'}, and counts once.")
+
+
+def _bytes(memory: str) -> int:
+    wake("meters.memory")
+    from ..meters.memory import parse_bytes
+
+    return parse_bytes(memory)
 
 
 @contextmanager
@@ -101,15 +118,13 @@ def _command(kind: StudyKind) -> Command:
             bool, typer.Option("--no-cache", help="Recompute every step, and keep none of them.")
         ] = False,
         long: Annotated[bool, typer.Option("--long", help="Allow a run that takes more than a week.")] = False,
-        width: Annotated[str, typer.Option(metavar="TEXT", help=WIDTH_HELP)] = "",
-        on: Annotated[str | None, typer.Option(metavar="PLACE", help=ON_HELP)] = None,
-        workers: Annotated[int | None, typer.Option(min=1, metavar="N", help=ROOM_HELP)] = None,
+        width: Annotated[str, typer.Option(help=WIDTH_HELP)] = "",
+        on: Annotated[str | None, typer.Option(help=ON_HELP)] = None,
+        workers: Annotated[int | None, typer.Option(help=ROOM_HELP)] = None,
         ray_address: Annotated[str | None, typer.Option(help=RAY_HELP)] = None,
         partition: Annotated[str | None, typer.Option(help="Slurm partition.")] = None,
-        time: Annotated[
-            int | None, typer.Option(min=1, metavar="N", help="Minutes per Slurm job. Default: 240.")
-        ] = None,
-        gpus: Annotated[int | None, typer.Option(min=0, metavar="N", help="GPUs per worker, on Ray and Slurm.")] = None,
+        time: Annotated[int | None, typer.Option(help="Minutes per Slurm job. Default: 240.")] = None,
+        gpus: Annotated[int | None, typer.Option(help="GPUs per worker, on Ray and Slurm.")] = None,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the Slurm script; submit nothing.")] = False,
         code: AllowCode = False,
         quiet: QuietOption = False,
@@ -117,28 +132,29 @@ def _command(kind: StudyKind) -> Command:
         study: Annotated[str | None, typer.Option(hidden=True)] = None,
         **values: Any,
     ) -> None:
-        from ..meters.memory import parse_bytes
-
         trust(code)
         hush(quiet)
         _note_doubles({name: values.get(key) for key, name in AGAIN.items()})
         asked: dict[str, Any] = {"models": values.pop("models") or None, "tasks": values.pop("task") or None}
         asked |= {"quick": quick, "overrides": given(kind.settings, values), "width": width}
-        name, allowed = study or kind.name, None if memory is None else parse_bytes(memory)
+        name, allowed = study or kind.name, None if memory is None else _bytes(memory)
         where = {"workers": workers, "address": ray_address, "partition": partition, "time": time, "gpus": gpus}
         given_where = {key: value for key, value in where.items() if value is not None}
         if on is None and (given_where or dry_run):
             option = "dry-run" if dry_run else next(iter(given_where)).replace("address", "ray-address")
             raise HeadcountError(f"--{option} goes with --on, which says where steps are run: {', '.join(WHERE)}.")
+        found = read_study(name, **asked)  # what is wrong with it is said before torch is loaded
+        for panel in found.panels:
+            panel.check_words()
         if plan:
-            found = read_study(name, **asked)
             wake("studies.forecast")
             from ..studies.forecast import plan_facts, print_plan
 
-            return print_json(plan_facts(found, allowed)) if as_json else print_plan(found, allowed)
+            if as_json:
+                return print_json(plan_facts(found, allowed, STARTED))
+            return print_plan(found, allowed, STARTED)
         told: dict[str, Any] = {"out": out, "cache": not no_cache, "memory": allowed, "long": long}
         try:
-            read_study(name, **asked)  # what is wrong with it is said before torch is loaded
             wake("studies.runner")
             with _placed(on, given_where, dry_run) as executor:
                 if dry_run:
@@ -147,8 +163,7 @@ def _command(kind: StudyKind) -> Command:
 
                 result = run_study(name, **told, **({"executor": executor} if on else {}), **asked)
         except KeyboardInterrupt:
-            print("headcount: stopped. Finished steps are kept; run the same command to resume.", file=sys.stderr)
-            raise typer.Exit(130) from None
+            raise StoppedError("Finished steps are kept; run the same command to resume.") from None
         if as_json:
             print_json({**result.summary, "folder": str(result.folder), "computed": result.computed})
         elif quiet:

@@ -29,6 +29,7 @@ from .app import (
     print_rows,
     tasks_app,
     trust,
+    wake,
 )
 
 MODEL_HELP = "Model whose tokenizer makes the prompts and whose answers are shown."
@@ -80,12 +81,12 @@ def show_task(
     code: AllowCode = False,
 ) -> None:
     """Print examples of a task, with the model's answers."""
-    from ..tasks.show import describe_examples
-
     trust(code)
     if n < 1:
         raise HeadcountError(f"-n must be at least 1; got {n}.")
     loaded = load_model(model, device, dtype, revision, base_model)
+    from ..tasks.show import describe_examples
+
     made = make_task(task, loaded, n=max(2 * n, 2), seed=seed, split=cast(SplitBy, split))
     for block in describe_examples(loaded, made.test[:n]):
         say_hanging(f"{block}\n", by=9)
@@ -118,6 +119,7 @@ def comet_setup(
     python: Annotated[str | None, typer.Option(help=PYTHON_HELP)] = None,
 ) -> None:
     """Install COMET in the cache folder. It takes a few minutes and 1.4 GB, more with CUDA."""
+    wake("meters.comet")
     from ..meters.comet import DEFAULT_MODEL, setup_comet
 
     with waiting("setting up COMET"):

@@ -81,8 +81,8 @@ def sweep(
     scores: Annotated[Path, typer.Argument(help="A folder that 'headcount score' wrote, or one of a study's scores.")],
     model: Annotated[str | None, typer.Option(help="The model; by default the one that the scores name.")] = None,
     task: Annotated[str | None, typer.Option(help="The task; by default the one that the scores name.")] = None,
-    order: Annotated[str, typer.Option(metavar="absolute|signed|best", help=ORDER_HELP)] = "absolute",
-    mode: Annotated[str, typer.Option(metavar="keep|mask", help="Keep the first k units, or mask them.")] = "keep",
+    order: Annotated[str, typer.Option(help=ORDER_HELP)] = "absolute",
+    mode: Annotated[str, typer.Option(help="Keep the first k units, or mask them: keep or mask.")] = "keep",
     fill: Annotated[str | None, typer.Option(help="What a removed unit carries; the task decides by default.")] = None,
     threshold: Annotated[float, typer.Option(help="Explained effect that counts as enough.")] = 0.9,
     points: Annotated[int, typer.Option(help="Points of the curve, at least.")] = 24,
@@ -107,6 +107,7 @@ def sweep(
     from ..rank.scores import warn_of_prompts
     from ..studies.kept.words import answer
     from ..studies.plot import plot
+    from ..sweeps import Repeats
     from ..sweeps import sweep as measure
     from ..sweeps.guessing import doubts
     from ..view.style import save_figure
@@ -132,7 +133,7 @@ def sweep(
         print_json({**ends, "which": which, "warnings": doubts(curve), "folder": str(out)})
         return
     if not quiet:
-        say(answer(curve.title, curve, needed, None))
+        say(answer(curve.title, Repeats((curve,)), needed, None))
     for words in doubts(curve):
         warn(words)
     if not quiet:

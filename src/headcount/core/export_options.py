@@ -6,7 +6,7 @@ They stand apart from the exports so that the command line can list them without
 from typing import Literal
 
 from .settings import Count, Few, Listed, Seed, Settings
-from .words import PlainOrder
+from .words import DtypeName, PlainOrder
 
 Tool = Literal["pytorch", "transformer-lens", "nnsight", "pyvene"]
 
@@ -19,7 +19,7 @@ class CircuitChoice(Settings):
     """Which edges of a result are the circuit."""
 
     top: Count | None = None
-    """So many edges, the first by score; by default the smallest faithful circuit of a study."""
+    """This many edges, the first by score; by default the smallest faithful circuit of a study."""
     by: PlainOrder = "absolute"
     """The order of --top: the largest effect first, or the most helpful."""
 
@@ -30,11 +30,11 @@ class CutChoice(Settings):
     model: str | None = None
     """The model, where the name in the scores is not enough to find it: a named model, a folder or a hub id."""
     top: Count | None = None
-    """Remove the first so many heads by score."""
+    """Remove this many heads, the first by score."""
     weakest: Count | None = None
-    """Remove the last so many heads instead."""
+    """Remove this many heads, the last by score."""
     groups: Count | None = None
-    """Remove so many KV groups of every layer, the weakest first (of one head each without grouped queries)."""
+    """Remove this many KV groups of every layer, the weakest first (of one head each without grouped queries)."""
     heads: Listed[str] | None = None
     """Remove these heads: a3.h5,a7.h0."""
     by: PlainOrder = "absolute"
@@ -49,7 +49,7 @@ class CutChoice(Settings):
     """Seed of that task."""
     device: str | None = None
     """Device: cpu, cuda or mps; by default the best one available."""
-    dtype: str | None = None
+    dtype: DtypeName | None = None
     """Precision of the weights; by default float32 on the CPU, elsewhere that of the checkpoint."""
     revision: str | None = None
     """Branch, tag or commit of a model on the hub."""
@@ -87,4 +87,4 @@ class DatasetOptions(Settings):
 
 class SvgOptions(Settings):
     most: Few = 80
-    """Draw at most so many edges, those with the largest scores that connect; the title says how many are left out."""
+    """Draw at most this many edges, with the largest scores that connect; the title says how many are left out."""

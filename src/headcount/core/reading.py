@@ -8,14 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .errors import HeadcountError, in_short
+from .errors import HeadcountError
 from .plain import quoted
+from .provenance import Facts
 
 MOST_PATH, MOST_NAME = 4096, 255
 """Bytes of a path, and of a name in it, that file systems take."""
 STUMBLED: tuple[type[Exception], ...] = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError)
 STUMBLED += (StopIteration, TypeError, ValueError, csv.Error)
 """What code stumbles over in facts that are not as it expects them."""
+RUN_AGAIN = "Run the study again; finished steps are taken from the cache."
 
 
 def local_path(source: str | Path) -> Path:
@@ -92,11 +94,43 @@ def reading_result(folder: Path) -> Iterator[None]:
     try:
         yield
     except STUMBLED as error:
-        told = f"{type(error).__name__}: {in_short(error, 80)}"
         raise HeadcountError(
-            f"The files in {folder} are not as a study left them ({told}). Run the study again; finished steps are"
-            " taken from the cache."
+            f"The files in {folder} are not as a study left them: {stumble_words(error)}. {RUN_AGAIN}"
         ) from error
+
+
+def stumble_words(error: Exception) -> str:
+    """What code stumbled over, without the words of Python."""
+    match error:
+        case UnicodeDecodeError():
+            return f"byte {error.start} is not UTF-8"
+        case UnicodeEncodeError():
+            return f"a text holds {error.object[error.start]!r}, half of a surrogate pair"
+        case json.JSONDecodeError():
+            return json_words(error)
+        case OSError():
+            return (
+                f"{Path(str(error.filename)).name} cannot be read ({error.strerror})" if error.filename else str(error)
+            )
+        case KeyError():
+            return f"there is no {error}"
+        case RecursionError():
+            return "they are nested too deep"
+    return "a value in them is not what it must be"
+
+
+def read_facts(path: Path) -> Facts:
+    """The JSON object in a file of a result."""
+    try:
+        found = parse_json(path.read_text(encoding="utf-8"))
+        words = "" if isinstance(found, dict) else "it must hold a JSON object"
+    except (OSError, UnicodeDecodeError) as error:
+        found, words = None, stumble_words(error)
+    except ValueError as error:
+        found, words = None, json_words(error)
+    if not isinstance(found, dict):
+        raise HeadcountError(f"{path} is not as a study left it: {words}. {RUN_AGAIN}")
+    return found
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from ..core.errors import HeadcountError
+from ..core.errors import HeadcountError, did_you_mean
 from ..core.files import read_toml
 from ..core.keys import source_of
+from ..core.plain import quoted
 from ..core.registry import Registry, resolve
 from ..core.words import Positions, Readers
 
@@ -151,17 +152,34 @@ class _Methods(Registry[Method]):
         return self._mean(name) if name.startswith(MEAN) else super().__getitem__(name)
 
     def named(self, name: str) -> Method:
-        return self._mean(name) if name.startswith(MEAN) else super().named(name)
+        return self._mean(name) if name.startswith(MEAN) else self._listed(name)
 
-    def _mean(self, name: str) -> Method:
+    def scoring(self, name: str, units: str) -> Method:
+        """The method of a name, for these units; of one that is not known, the nearest for the same units is named."""
+        found = self._mean(name, units) if name.startswith(MEAN) else self._listed(name, units)
+        if found.units != units:
+            known = [name for name, other in self.sound().items() if other.units == units]
+            raise HeadcountError(
+                f"{name!r} scores {found.units}, and {units} are wanted. Use one of {', '.join(known)}."
+            )
+        return found
+
+    def _listed(self, name: str, units: str = "") -> Method:
+        if not super().__contains__(name):
+            known = [other for other, method in self.sound().items() if units in ("", method.units)]
+            what = f"{self.what} {quoted(name)}{f' for {units}' * bool(units)}"
+            raise HeadcountError(f"There is no {what}.{did_you_mean(name, known)} See 'headcount methods'.")
+        return super().__getitem__(name)
+
+    def _mean(self, name: str, units: str = "") -> Method:
         members = [member.strip() for member in name.removeprefix(MEAN).split(",")]
         if len(members) < 2:
             raise HeadcountError(f"A mean needs two methods or more, such as mean:eap-ig,eap; got {name!r}.")
-        return _mean_of(name, [super(_Methods, self).named(member) for member in members])
+        return _mean_of(name, [self._listed(member, units) for member in members])
 
 
 BUILT_IN = read_toml(Path(__file__).parent / "methods.toml", dict[str, dict[str, Any]])
-METHODS: Registry[Method] = _Methods(
+METHODS = _Methods(
     "scoring method", "headcount.methods", {name: Method(name, **facts) for name, facts in BUILT_IN.items()}, Method
 )
 
@@ -186,9 +204,3 @@ def register_method(
     """Make a scoring function of your own known by a name; the arguments are the fields of `Method`."""
     given = units, needs_pairs, signed, side, metric, fill, samples, any_fill, fills, family, by_gradient
     return lambda function: METHODS.add(name, Method(name, summary, cost, function, *given)).function()
-
-
-def require_units(method: str, units: str) -> None:
-    if (given := METHODS.named(method).units) != units:
-        known = [name for name, other in METHODS.sound().items() if other.units == units]
-        raise HeadcountError(f"{method!r} scores {given}, and {units} are wanted. Use one of {', '.join(known)}.")

@@ -1,5 +1,8 @@
 """A plan before it runs: its steps, which of them are cached, and what they take."""
 
+import time
+from typing import cast
+
 from typing_extensions import TypedDict
 
 from ..core.cache import Store
@@ -20,45 +23,58 @@ class PlannedStep(TypedDict):
     step: str
     cached: bool
     forwards: int
-    seconds: float  # of plain forward passes
+    seconds: float
     bytes: int  # beyond the model
 
 
-def plan_facts(study: Study, memory: int | None) -> list[PlannedStep]:
-    """Time is that of plain forward passes, which are run for a moment to know how long they take."""
+START, END = "start: libraries, models, prompts", "end: figures, tables, report"
+"""What a run does beside its steps."""
+WRITING, EACH_PANEL = 3.0, 1.0
+"""Seconds that the end takes: of any study, and for each of its panels, with its repeats and its page (measured on one
+core, 2026-11-18)."""
+
+
+def plan_facts(study: Study, memory: int | None, started: float | None = None) -> list[PlannedStep]:
+    """The steps, and what is done before and after them. A run starts as this does, so that the start takes as long as
+    from `started` (now, by default) until the plan is made. The time of steps comes from passes that are run for a
+    moment."""
+    started = time.monotonic() if started is None else started
     bench, store = Bench(names=study.models), Store()
     with waiting("planning"):
         steps = plan_study(study, bench, memory).plan.steps
+        start = time.monotonic() - started
         asked = {step.subject.model: step.subject.asked for step in steps if step.subject is not None}
         speed = {name: tokens_a_second(bench.model(name, asked)) for name, asked in asked.items()}
-    return [
-        {
-            "step": step.label,
-            "cached": store.has(step.key),
-            "forwards": step.forwards,
-            "seconds": step.cost / speed[step.subject.model] if step.subject else 0.0,
-            "bytes": step.memory,
-        }
-        for step in steps
-    ]
+    found: list[PlannedStep] = [_beside(START, start)]
+    for step in steps:
+        seconds = step.cost / speed[step.subject.model] if step.subject else 0.0
+        told = {"step": step.label, "cached": store.has(step.key), "forwards": step.forwards, "seconds": seconds}
+        found.append(cast(PlannedStep, {**told, "bytes": step.memory}))
+    return [*found, _beside(END, WRITING + EACH_PANEL * len(study.panels))]
 
 
-def print_plan(study: Study, memory: int | None) -> None:
+def _beside(name: str, seconds: float) -> PlannedStep:
+    return {"step": name, "cached": False, "forwards": 0, "seconds": seconds, "bytes": 0}
+
+
+def print_plan(study: Study, memory: int | None, started: float | None = None) -> None:
     """One row per step; where a model is not here and its shape is known, one row per model, for a GPU."""
     try:
-        steps, rows = plan_facts(study, memory), list[tuple[str, ...]]()
+        found, rows = plan_facts(study, memory, started), list[tuple[str, ...]]()
     except HeadcountError as error:
         if not all(map(shape_name, study.models)):
             raise
         return _print_needs(study, memory, str(error))
-    for step in steps:
+    for step in found:
         time_left = "cached" if step["cached"] else show_seconds(step["seconds"])
-        rows.append((step["step"], f"{step['forwards']:,}", time_left, show_bytes(step["bytes"])))
+        own = (f"{step['forwards']:,}", time_left, show_bytes(step["bytes"]))
+        rows.append((step["step"], *(("", time_left, "") if step["step"] in (START, END) else own)))
     print_table(("step", "forwards", "time", "memory"), rows)
-    left = [step["seconds"] for step in steps if not step["cached"]]
-    most = show_bytes(max(step["bytes"] for step in steps))
-    done = f"{len(steps)} steps, {len(steps) - len(left)} of them cached; about {show_seconds(sum(left))} left,"
-    say(f"{done} and at most {most} beyond the model. Forwards: prompts run; a backward pass counts as one.")
+    left = sum(step["seconds"] for step in found if not step["cached"])
+    count, cached = len(found) - 2, sum(step["cached"] for step in found)
+    most = show_bytes(max(step["bytes"] for step in found))
+    done = f"{count} steps, {cached} of them cached; about {show_seconds(left)} in all, and at most {most}"
+    say(f"{done} beyond the model. Forwards: prompts run; a backward pass counts as one.")
 
 
 def _print_needs(study: Study, memory: int | None, why: str) -> None:

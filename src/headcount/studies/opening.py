@@ -1,12 +1,11 @@
 """`headcount.open`: a whole run back from its output folder: curves, scores, circuits, summary."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from ..core.errors import HeadcountError
-from ..core.reading import reading_result
+from ..core.reading import RUN_AGAIN, read_facts, reading_result
 from ..core.words import SCORE_ORDERS, ScoreOrder
 from ..rank.circuit import Circuit
 from ..rank.roles import HeadRoles
@@ -70,16 +69,14 @@ def open(folder: str | Path) -> Run:
     ```
     """
     place = Path(folder)
-    try:
-        summary = read_summary(place)
-        provenance: Provenance = json.loads((place / PROVENANCE).read_text(encoding="utf-8"))
-        listed = provenance["curve_folders"]
-    except (OSError, ValueError, LookupError, RecursionError, TypeError) as error:
-        raise HeadcountError(
-            f"{place} is not the output folder of a finished study: its {SUMMARY} or {PROVENANCE} is missing or older"
-            " than headcount 0.7. Run the study again; finished steps are taken from the cache."
-        ) from error
+    for name in (SUMMARY, PROVENANCE):
+        if not (place / name).is_file():
+            raise HeadcountError(f"{place} is not the output folder of a finished study: it has no {name}.")
+    summary, provenance = read_summary(place), cast(Provenance, read_facts(place / PROVENANCE))
+    if "curve_folders" not in provenance:
+        raise HeadcountError(f"{place} was written by a version of headcount before 0.7. {RUN_AGAIN}")
     with reading_result(place):
+        listed = provenance["curve_folders"]
         curves = {name: Curve.load(place / CURVES / name) for name in (*listed["first"], *listed["again"])}
         first, again = (tuple(curves[name] for name in names) for names in (listed["first"], listed["again"]))
         scores = _scores(place, provenance)

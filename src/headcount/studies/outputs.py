@@ -4,7 +4,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NotRequired, TypeVar, cast
@@ -17,8 +17,9 @@ from ..core.errors import HeadcountError
 from ..core.files import fill_folder, write_file
 from ..core.keys import digest
 from ..core.provenance import Facts, versions
+from ..core.reading import RUN_AGAIN, read_facts
 from ..core.saving import STAMP, Row, csv_text
-from ..sweeps import Curve
+from ..sweeps import Curve, Repeats
 from ..sweeps.guessing import guessing
 from .kind import Cell, Summary
 from .study import Study
@@ -27,8 +28,11 @@ S = TypeVar("S", bound=Summary)
 SUMMARY_VERSION = 2
 LONGEST_NAME = 120
 SUMMARY, PROVENANCE, STUDY, CURVES = "summary.json", "provenance.json", "study.toml", "curves"
+TABLE = "curves.csv"
 """Where `headcount.open` finds them; curves lie in a folder each."""
-CSV_COLUMNS = ("model", "task", "units", "method", "order", "mode", "fill", "k", "metric", "value", "low", "high")
+CSV_COLUMNS = tuple("model task units method order mode fill repeat k metric value low high".split())
+POOLED = "all"
+"""What the column `repeat` of curves.csv says of the curve that the figure draws; each repeat alone has its number."""
 
 
 class StepNamed(TypedDict):
@@ -84,11 +88,13 @@ def write_common(
     folder: Path, study: Study, cells: Sequence[Cell], summary: Summary, steps: Sequence[StepNamed]
 ) -> list[list[Row]]:
     """`steps`: the keys and labels of those that the result was made from, as the cache has them. Returns the rows of
-    each curve, which take a moment to compute."""
+    each curve, of its repeats together, which take a moment to compute."""
     curves = [curve for cell in cells for curve in cell.curves]
-    tables = [curve.rows() for curve in curves]
-    rows = [row for table in tables for row in table]
-    write_file(folder / "curves.csv", csv_text([{key: row[key] for key in CSV_COLUMNS} for row in rows], CSV_COLUMNS))
+    repeats = [repeats_of(cell, curve) for cell in cells for curve in cell.curves]
+    tables = [own.pooled.rows() for own in repeats]
+    rows = [{"repeat": POOLED, **row} for table in tables for row in table]
+    rows += [row for own in repeats for row in _rows_of_each(own)]
+    write_file(folder / TABLE, csv_text([{key: row[key] for key in CSV_COLUMNS} for row in rows], CSV_COLUMNS))
     write_file(folder / STUDY, study.to_toml())
     again = [curve for cell in cells for curve in getattr(cell, "again", ())]
     names = _save_curves(folder / CURVES, [*curves, *again])
@@ -106,17 +112,25 @@ def write_common(
     return tables
 
 
+def repeats_of(cell: Cell, curve: Curve) -> Repeats:
+    """A curve of a cell, and the same in its other repeats, where its kind of study has any."""
+    own: Callable[[Curve], Repeats] | None = getattr(cell, "repeats", None)
+    return own(curve) if own else Repeats((curve,))
+
+
+def _rows_of_each(repeats: Repeats) -> list[Row]:
+    """Of repeats alone, where there are several."""
+    numbered = enumerate(repeats.curves, start=1) if len(repeats.curves) > 1 else ()
+    return [{"repeat": number, **row} for number, curve in numbered for row in curve.rows()]
+
+
 def read_summary(folder: Path) -> Summary:
     """What summary.json says; an error where it is not as it was written."""
-    data = (folder / SUMMARY).read_bytes()
-    summary = json.loads(data)
-    if not isinstance(summary, dict):
-        raise TypeError(f"{SUMMARY} is no object")
+    summary = read_facts(folder / SUMMARY)
     # Without a hash: of an older headcount, or changed on purpose.
-    if STAMP in summary and not is_as_stamped(data, str(summary.pop(STAMP))):
+    if STAMP in summary and not is_as_stamped((folder / SUMMARY).read_bytes(), str(summary.pop(STAMP))):
         raise HeadcountError(
-            f"{folder / SUMMARY} is not as it was written. Run the study again, which takes finished steps from the"
-            f" cache. If you changed it, remove {STAMP!r} there."
+            f"{folder / SUMMARY} is not as it was written. {RUN_AGAIN} If you changed it, remove {STAMP!r} there."
         )
     return cast(Summary, summary)
 

@@ -95,6 +95,9 @@ class Panel(Settings):
         """Whether this panel and the one before it are one drawing."""
         return False
 
+    def check_words(self) -> None:
+        """Say what is wrong with the names in it, as far as that can be known without torch."""
+
     def check(self) -> None:
         """Say what can be known to be wrong before a model is loaded."""
 

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from ..core.errors import HeadcountError, in_short
 from ..core.files import write_file
+from ..core.progress import warn
 from ..core.reading import reading_result
 from ..core.saving import Row
 from ..core.words import CHANCE_ORDERS, Mode
@@ -29,7 +30,7 @@ from ..view.page.origin import origin_of
 from ..view.page.training import training_report
 from . import STUDIES
 from .kind import Cell, Summary
-from .outputs import S, read_summary
+from .outputs import POOLED, SUMMARY, TABLE, S, read_summary, repeats_of
 from .panel import Panel
 from .study import Study
 
@@ -89,8 +90,7 @@ def write_study_report(
             if texts := getattr(cell, "prompts", None):
                 asked = _placed(prompts, _prompts(texts, number, first.units == "attention-edges", cell))
             for curve in cell.curves:
-                repeats = cast(Any, cell).repeats(curve) if hasattr(cell, "repeats") else None
-                curves.append(curve_data(curve, next(rows), number, repeats, asked))
+                curves.append(curve_data(curve, next(rows), number, repeats_of(cell, curve), asked))
     merged = [row for _, row in drawn]
     return _write(folder, _paged(Found(folder, summary, told_apart(panels, curves), curves, prompts, merged)))
 
@@ -135,7 +135,12 @@ def told_apart(panels: Sequence[PanelData], curves: Sequence[CurveData]) -> list
 def write_report(folder: Path) -> Path:
     """The page of a folder again, from its report.json or, of an older result, from its other files."""
     if (folder / DATA).is_file():
-        return _write(folder, read_report(folder))
+        made = read_report(folder)
+        if (folder / SUMMARY).exists():
+            read_summary(folder)  # one that was changed or damaged has no page that says something else
+        elif not is_sparse(folder):
+            warn(f"{folder} has no {SUMMARY}; the page is made from {DATA} alone.")
+        return _write(folder, made)
     with reading_result(folder):
         made = training_report(folder) if is_sparse(folder) else _paged(_from_files(folder))
     return _write(folder, made)
@@ -191,16 +196,16 @@ def _prompts(texts: PromptTexts, panel: int, with_tokens: bool, cell: Cell) -> P
 
 def _from_files(folder: Path) -> Found[Summary]:
     """An older result: bands are in curves.csv; what single prompts did was not kept."""
-    try:
-        summary = cast(OlderSummary, read_summary(folder))
-        with (folder / "curves.csv").open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        kind = STUDIES.named(str(summary["kind"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HeadcountError(
-            f"{folder} is not the output folder of a study or of sparsify: {in_short(error)}. Name one that holds"
-            " summary.json and curves.csv, or sparse.json."
-        ) from error
+    for name in (SUMMARY, TABLE):
+        if not (folder / name).is_file():
+            raise HeadcountError(
+                f"{folder} is not the output folder of a study or of sparsify: it has no {name}. Name one that holds"
+                f" {SUMMARY} and {TABLE}, or sparse.json."
+            )
+    summary = cast(OlderSummary, read_summary(folder))
+    with (folder / TABLE).open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row.get("repeat", POOLED) == POOLED]
+    kind = STUDIES.named(str(summary["kind"]))
     names = ("model", "task", "units", "method", "order", "fill")
     groups = [list(own) for _, own in groupby(rows, key=lambda row: tuple(row[name] for name in names))]
     entries = summary.get("curves", [])

@@ -47,7 +47,7 @@ class Repeats:
     @cached_property
     def pooled(self) -> Curve:
         """One curve of the prompts of all repeats, a group each, at every k that one of them was measured at; between
-        its own k a curve is taken as straight. Its ranking is that of the first."""
+        its own k a curve is taken as straight. Its ranking is that by mean rank."""
         if len(self.curves) == 1:
             return self.curves[0]
         ks = tuple(sorted({k for curve in self.curves for k in curve.ks}))
@@ -55,7 +55,17 @@ class Repeats:
         values = {name: np.concatenate([_at(curve, name, ks) for curve in self.curves], axis=2) for name in names}
         groups = tuple(str(number) for number, curve in enumerate(self.curves) for _ in range(curve.pairs))
         total = max(curve.total for curve in self.curves)  # attention edges are as many as prompts are long
-        return replace(self.curves[0], ks=ks, total=total, values=values, groups=groups, said={})
+        return replace(self.curves[0], ks=ks, total=total, values=values, groups=groups, said={}, ranking=self.ranking)
+
+    @cached_property
+    def ranking(self) -> tuple[str, ...]:
+        """The units by their mean rank over the repeats, which number and names can then be of alike; none of orders by
+        chance. Of edges a ranking names the first thousands: one that it does not name comes right behind them."""
+        rankings = [curve.ranking for curve in self.curves]
+        ranks = [dict(zip(ranking, range(len(ranking)), strict=True)) for ranking in rankings]
+        found = dict.fromkeys(unit for ranking in rankings for unit in ranking)
+        total = {unit: sum(own.get(unit, len(own)) for own in ranks) for unit in found}
+        return tuple(sorted(found, key=total.__getitem__))[: max(map(len, rankings))]
 
     @property
     def by_prompt(self) -> Curve:

@@ -1,6 +1,6 @@
-"""`headcount tasks check`: what will be used of a file, line by line, and what usually goes wrong with it.
+"""`headcount tasks check`: what a study reads in a file, line by line, and what usually goes wrong with it.
 
-Each line is read as a study would read it, then the model answers it. What is looked for beyond that:
+Each line is read as every study reads it (`jsonl.read_each`), then the model answers it. What is looked for beyond it:
 
     an answer without a space in front, where the model would write one   its probability is next to nothing
     right and wrong answers whose texts begin with the same token         nothing to tell them apart by
@@ -12,7 +12,7 @@ Each line is read as a study would read it, then the model answers it. What is l
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from ..models import Model
 from . import tokens_of
 from .batches import collate
 from .examples import Completion, Example, Pair
-from .jsonl import Entry, examples_of, read_entry
+from .jsonl import Entry, examples_of, have_targets, read_each, read_entry
 from .source import Tokens
 
 MUCH_BETTER = 10.0
@@ -39,7 +39,7 @@ class LineCheck:
 
     number: int
     error: str = ""
-    """Why it cannot be used."""
+    """Why no study takes it."""
     prompt_tokens: int = 0
     answer_tokens: int = 0
     answer: str = ""
@@ -51,6 +51,8 @@ class LineCheck:
     """The next token that the model finds most probable."""
     warnings: tuple[str, ...] = ()
     needs_space: bool = False
+    repeats: int | None = None
+    """The earlier line with the same example, which counts in its place."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,12 @@ class FileCheck:
     warnings: tuple[str, ...]
     """Of the file as a whole."""
     refused: str = ""
-    """Why no study takes the lines that can be used."""
+    """Why no study takes the file, as a study says it."""
 
     @property
     def used(self) -> list[LineCheck]:
-        return [line for line in self.lines if not line.error]
+        """Examples, each once."""
+        return [line for line in self.lines if not line.error and line.repeats is None]
 
     @property
     def accuracy(self) -> float:
@@ -78,33 +81,32 @@ class FileCheck:
 
 
 @torch.no_grad()
-def check_entries(model: Model, entries: Mapping[int, Entry]) -> FileCheck:
-    """Every line by its number."""
-    tokens, seen = tokens_of(model), dict[Example, int]()
-    made: dict[int, Example] = {}
-    lines: list[LineCheck] = []
-    with_targets = any("prompt" in entry for entry in entries.values())
-    for number, entry in entries.items():
-        try:
-            example = read_entry(entry, with_targets, tokens)
-        except HeadcountError as error:
-            meant = _spaced(entry)
-            lines.append(LineCheck(number, str(error), needs_space=_readable(meant, with_targets, tokens)))
-            continue
-        first = seen.setdefault(example, number)
-        repeated = (f"the same as line {first}, and counts once",) if first != number else ()
-        made[number] = example
-        lines.append(_looked_at(model, number, example, entry, tokens, repeated))
-    used = list(made.values())
+def check_entries(model: Model, entries: Mapping[int, Entry], where: str = "file") -> FileCheck:
+    """Every line by its number; `where` is how a refusal calls the file."""
+    tokens, used = tokens_of(model), list[Example]()
+    lines: dict[int, LineCheck] = {}
+    with_targets = have_targets(entries)
+    for line in read_each(entries, tokens):
+        entry = entries[line.number]
+        if line.example is None:
+            meant = _readable(_spaced(entry), with_targets, tokens)
+            lines[line.number] = LineCheck(line.number, line.error, needs_space=meant)
+        elif line.first != line.number:
+            told = (f"the same as line {line.first}, and counts once",)
+            again = replace(lines[line.first], number=line.number, repeats=line.first, warnings=told)
+            lines[line.number] = again
+        else:
+            used.append(line.example)
+            lines[line.number] = _looked_at(model, line.number, line.example, entry, tokens)
     chance = sum(example.chance for example in used) / max(len(used), 1)
-    refused = _refused({number: entries[number] for number in made}, tokens) if made else ""
-    return FileCheck(tuple(lines), chance, tuple(filter(None, [start_warning(model, used)])), refused)
+    warned = tuple(filter(None, [start_warning(model, used)]))
+    return FileCheck(tuple(lines.values()), chance, warned, _refused(entries, where, tokens))
 
 
-def _refused(entries: Mapping[int, Entry], tokens: Tokens) -> str:
-    """Splits that contradict each other, or too few examples for both."""
+def _refused(entries: Mapping[int, Entry], where: str, tokens: Tokens) -> str:
+    """A line that is wrong, splits that contradict each other, or too few examples for both."""
     try:
-        examples_of(entries, "file", tokens, 2 * len(entries), seed=0)
+        examples_of(entries, where, tokens, 2 * len(entries), seed=0)
     except HeadcountError as error:
         return str(error)
     return ""
@@ -132,9 +134,7 @@ def _readable(entry: Entry, with_targets: bool, tokens: Tokens) -> bool:
     return True
 
 
-def _looked_at(
-    model: Model, number: int, example: Example, entry: Entry, tokens: Tokens, warnings: tuple[str, ...]
-) -> LineCheck:
+def _looked_at(model: Model, number: int, example: Example, entry: Entry, tokens: Tokens) -> LineCheck:
     batch = collate([example], model.device)
     logits = model.last_logits(batch.clean, batch.spots, rows=batch.rows).float()
     if bool(logits.isnan().any()):
@@ -155,7 +155,7 @@ def _looked_at(
         right = _chosen(model, example) if example.others else bool((logits.argmax(-1) == batch.answers[:, 0]).all())
     shared = _shared_start(example, entry, tokens)
     needs_space = _meant_with_space(model, entry, chances[0], tokens)
-    told = [*warnings, *([shared] if shared else []), *_numbers_for_words(model, entry)]
+    told = [*([shared] if shared else []), *_numbers_for_words(model, entry)]
     if isinstance(example, Pair) and example.clean == example.corrupt:
         told.append("clean and corrupt are the same prompt, so that nothing can be told from the difference")
     if needs_space:

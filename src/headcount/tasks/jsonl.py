@@ -12,7 +12,7 @@ of pairs may also be token ids.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -33,16 +33,13 @@ Entry = dict[str, object]
 def examples_of(
     entries: Mapping[int, Entry], where: str, tokens: Tokens, n: int, seed: int
 ) -> tuple[Examples, Examples, str]:
-    """Train and test examples of lines by their numbers, at most n in all, and their metric; an error names the line
-    that is wrong. Lines that name no split are given to the smaller side."""
-    has_targets = any("prompt" in entry for entry in entries.values())
-    found: dict[Example, _Line] = {}
-    for number, entry in entries.items():
-        try:
-            line = _Line(number, entry.get("split"))
-            _require_one_side(line, found.setdefault(read_entry(entry, has_targets, tokens), line))
-        except HeadcountError as error:
-            raise HeadcountError(f"{where}, line {number}: {error}") from error
+    """Train and test examples of lines by their numbers, at most n in all, and their metric; an error names the first
+    line that is wrong. Lines that name no split are given to the smaller side."""
+    found: dict[Example, Line] = {}
+    for line in read_each(entries, tokens):
+        if line.error or line.example is None:
+            raise HeadcountError(f"{where}, line {line.number}: {line.error}")
+        found.setdefault(line.example, line)
     train, test = _shared_out(found, seed)
     if not (train and test):
         raise HeadcountError(
@@ -50,7 +47,7 @@ def examples_of(
             f" {len(test)} different ones. Add lines, or share them out with the field 'split'."
         )
     half = max(n // 2, 1)
-    metric = "log_prob" if has_targets else "logit_diff"
+    metric = "log_prob" if have_targets(entries) else "logit_diff"
     return cast(Examples, tuple(train[:half])), cast(Examples, tuple(test[:half])), metric
 
 
@@ -60,19 +57,46 @@ def read_entry(entry: Entry, has_targets: bool, tokens: Tokens) -> Example:
     return _completion(entry, tokens) if has_targets else _pair(entry, tokens)
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
+    """A line of a file as every reader of it sees it."""
+
     number: int
     split: object  # train, test or None, once the line has been read
+    first: int
+    """The line in which the same example stands first; that counts, and its repetitions do not."""
+    example: Example | None = None
+    error: str = ""
+    """What is wrong with it; no study takes a file with such a line."""
 
 
-def _require_one_side(line: _Line, first: _Line) -> None:
+def have_targets(entries: Mapping[int, Entry]) -> bool:
+    return any("prompt" in entry for entry in entries.values())
+
+
+def read_each(entries: Mapping[int, Entry], tokens: Tokens) -> Iterator[Line]:
+    """Every line of a file, in its order."""
+    seen: dict[Example, Line] = {}
+    has_targets = have_targets(entries)
+    for number, entry in entries.items():
+        split = entry.get("split")
+        try:
+            example = read_entry(entry, has_targets, tokens)
+            first = seen.setdefault(example, Line(number, split, number, example))
+            _require_one_side(number, split, first)
+            yield Line(number, split, first.number, example)
+        except HeadcountError as error:
+            yield Line(number, split, number, error=str(error))
+
+
+def _require_one_side(number: int, split: object, first: Line) -> None:
     """An example that stands in a file twice must not be scored on and measured on."""
-    if line.split != first.split:
-        sides = " and ".join(f"line {number} has {split or 'none'}" for number, split in (first, line))
+    if split != first.split:
+        told = (first.number, first.split), (number, split)
+        sides = " and ".join(f"line {line} has {side or 'none'}" for line, side in told)
         raise HeadcountError(f"the same example stands in line {first.number}, and their splits differ: {sides}.")
 
 
-def _shared_out(found: Mapping[Example, _Line], seed: int) -> tuple[list[Example], list[Example]]:
+def _shared_out(found: Mapping[Example, Line], seed: int) -> tuple[list[Example], list[Example]]:
     """Train and test as the lines say; those that say nothing go to the smaller side, prompt by prompt."""
     train, test = ([made for made, line in found.items() if line.split == side] for side in ("train", "test"))
     named = {_prompt(made): side for side in (train, test) for made in side}

@@ -33,9 +33,9 @@ def executor(on: str, **options: str | int | float) -> "Executor":
     for option in options:
         if option not in known:
             raise HeadcountError(f"The executor {on} takes no {option}. It takes {', '.join(known)}.")
-    workers = options.get("workers")
-    if workers is not None and (type(workers) is not int or workers < 1):
-        raise HeadcountError(f"workers is a number from 1 on, or left out; got {workers!r}.")
+    for option, least, kinds in (("workers", 1, (int,)), ("time", 1, (int,)), ("gpus", 0, (int, float))):
+        if option in options and (type(given := options[option]) not in kinds or given < least):  # type: ignore[operator]
+            raise HeadcountError(f"{option} must be a number of at least {least}, or left out; got {given!r}.")
     return cast("Executor", made(**options))
 
 

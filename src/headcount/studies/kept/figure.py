@@ -12,7 +12,17 @@ from matplotlib.ticker import LogLocator, NullLocator
 from ...core.words import Control, FigureWidth, in_words
 from ...sweeps import Curve, Ratio, Repeats, compare_repeats, control
 from ...view.style import different, figure_width, grouped, room_for, styled, surround, within
-from .looks import CHANCE_COLOUR, CONTROLS, DrawnPanel, Looks, by_chance, grey_lines, looks_of, order_lines
+from .looks import (
+    CHANCE_COLOUR,
+    CONTROLS,
+    DrawnPanel,
+    Looks,
+    by_chance,
+    grey_lines,
+    looks_of,
+    order_lines,
+    words_of_orders,
+)
 from .scale import Scale
 
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -55,13 +65,14 @@ def draw(
     given = threshold if isinstance(threshold, Sequence) else [threshold] * len(panels)
     thresholds = {curves[0]: own for (_, curves), own in zip(panels, given, strict=True)}
     everything = [curve for _, curves in panels for curve in curves]
-    looks = looks_of(panels)
     whole = {curve: (repeats or {}).get(curve, Repeats((curve,))) for curve in everything}
+    called = words_of_orders(whole)
+    looks = looks_of(panels, called)
     rows = _rows(panels, SIDE_BY_SIDE[width])
     columns = max(map(len, rows))
     inches = figure_width(max(PANEL_WIDTH * columns, 5.0) + 0.3, width, columns)
     asked = [CONTROLS[kind] for own in (controls or {}).values() for kind in own]
-    orders = order_lines(everything, looks) | grey_lines(asked)
+    orders = order_lines(looks, called) | grey_lines(asked)
     labels = [label for label in dict.fromkeys([*(look["label"] for look in looks.values()), *orders]) if label != "_"]
     # As many as fit side by side, at about 0.08 inches a letter and 0.6 for the line.
     beside = max(min(int(inches / (0.08 * max(map(len, labels)) + 0.6)), len(labels)), 1)

@@ -1,6 +1,6 @@
 """How lines of explained effect look: colours tell models, methods or tasks apart, dashes orders and controls."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from typing import Literal
 
@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from ...core.words import Control
 from ...rank import METHODS
-from ...sweeps import Curve
+from ...sweeps import Curve, Repeats
 from ...view.style import grouped
 
 Dashes = tuple[float, tuple[float, ...]] | Literal["-"]
@@ -47,9 +47,25 @@ def by_chance(curve: Curve) -> bool:
     return curve.order.startswith("chance")
 
 
-def looks_of(panels: Sequence[DrawnPanel]) -> Looks:
+def words_of_orders(repeats: Mapping[Curve, Repeats]) -> dict[Curve, str]:
+    """What the order of each curve is called. A mix that is one of the two plain orders wherever it was chosen has its
+    name; scores without a sign are no effects, and have one order."""
+    mixes = {one.mix for own in repeats.values() for one in own.curves if one.order == "best"}
+    plain = "absolute" if mixes == {0.0} else "signed" if mixes == {1.0} else "best"
+    beside = any(curve.order == plain for curve in repeats) and plain != "best"
+    found = dict[Curve, str]()
+    for curve in repeats:
+        order, method = plain if curve.order == "best" else curve.order, METHODS.get(curve.method)
+        unsigned = order == "absolute" and method is not None and not method.signed
+        found[curve] = "highest score first" if unsigned else ORDERS[order][0]
+        if beside and curve.order == "best":
+            found[curve] += " (the best mix)"
+    return found
+
+
+def looks_of(panels: Sequence[DrawnPanel], orders: Mapping[Curve, str]) -> Looks:
     """Colour tells apart what the lines of a panel differ in: models, methods, tasks; dashes tell orders apart. Where
-    they differ in nothing else, the orders get the colours."""
+    they differ in nothing else, the orders get the colours. `orders`: what those are called."""
     curves = [curve for _, own in panels for curve in own]
     ranked = [curve for curve in curves if not by_chance(curve)] or curves
     groups = [[curve for curve in own if curve in ranked] for _, own in panels]
@@ -60,7 +76,7 @@ def looks_of(panels: Sequence[DrawnPanel]) -> Looks:
     looks, named = Looks(), set[str]()
     solid = ranked[0].order
     for curve in curves:
-        words, dashes = _order_words(curve), ORDERS[curve.order][1]
+        words, dashes = orders[curve], ORDERS[curve.order][1]
         own = [part for part in parts if part != "method" or not by_chance(curve)]
         name = " · ".join(getattr(curve, part) for part in own)
         if len(colours) == 1:
@@ -75,19 +91,12 @@ def looks_of(panels: Sequence[DrawnPanel]) -> Looks:
     return looks
 
 
-def _order_words(curve: Curve) -> str:
-    """Scores without a sign are no effects: they have one order."""
-    method = METHODS.get(curve.method)
-    ranked = curve.order == "absolute" and method is not None and not method.signed
-    return "highest score first" if ranked else ORDERS[curve.order][0]
-
-
-def order_lines(curves: Sequence[Curve], looks: Looks) -> dict[str, Line2D]:
+def order_lines(looks: Looks, orders: Mapping[Curve, str]) -> dict[str, Line2D]:
     """Entries for the dashes, where colours stand for something else than orders."""
     told = {look["label"] for look in looks.values()}
-    if len({curve.order for curve in curves}) == 1:
+    if len({curve.order for curve in looks}) == 1:
         return {}
-    found = {_order_words(curve): looks[curve]["linestyle"] for curve in sorted(curves, key=_place)}
+    found = {orders[curve]: looks[curve]["linestyle"] for curve in sorted(looks, key=_place)}
     return grey_lines((words, dashes) for words, dashes in found.items() if words not in told)
 
 

@@ -26,7 +26,7 @@ from .steps import KeptCell
 from .tasks import TasksEntry, draw_tasks, served
 from .tasks import entries as task_entries
 from .tasks import rows as task_rows
-from .words import answer
+from .words import answer, firmness
 
 
 class ClosenessEntry(TypedDict):
@@ -44,6 +44,7 @@ class StabilityEntry(TypedDict):
     jaccard: float  # mean overlap of two repeats
     by_chance: float
     shares: dict[str, float]  # head -> share of the repeats that have it
+    words: str
 
 
 class KeptEntry(TypedDict):
@@ -87,7 +88,7 @@ class KeptEntry(TypedDict):
     title: str  # of its panel, as the figure has it
     words: str  # the answer in a sentence; empty for chance
     stability: StabilityEntry | None  # of the first heads over the repeats; none of a single one
-    which: list[str]  # the heads needed; of edges, which may be thousands, the circuit has files of its own
+    which: list[str]  # the heads needed, by their mean rank over all repeats; of edges, which may be thousands, none
 
 
 class RatioEntry(TypedDict):
@@ -232,7 +233,7 @@ def _write_circuit(place: Path, scores: EdgeScores, curves: Sequence[Curve], thr
 
 
 def _entry(curve: Curve, repeats: Repeats, threshold: float, title: str, chance: Curve | None) -> Facts:
-    """Of all repeats together, but for the names and the order of the units, which are those of the first."""
+    """Of all repeats together."""
     needed, reached = (repeats.units_needed(threshold, aim=aim) for aim in AIMS)
     pooled, confirmed = repeats.pooled, repeats.by_prompt.confirmed(threshold)
     metric, accuracy = pooled.band(curve.metric).value, pooled.band("accuracy").value
@@ -268,15 +269,18 @@ def _entry(curve: Curve, repeats: Repeats, threshold: float, title: str, chance:
         "draws": curve.draws,
         "areas": {kind: rounded(area.value) for kind in ("CPR", "CMD") if (area := pooled.area(kind)) is not None},
         "stability": _stability(repeats, threshold) if curve.units == "heads" else None,
-        "which": list(curve.ranking[: needed.value]) if named else [],
+        "which": list(repeats.ranking[: needed.value]) if named else [],
         "title": title,
-        "words": answer(title, curve, needed, chance) if curve.order in SCORE_ORDERS else "",
+        "words": answer(title, repeats, needed, chance) if curve.order in SCORE_ORDERS else "",
     }
 
 
 def _stability(repeats: Repeats, threshold: float) -> Facts | None:
     found = repeats.stability(threshold=threshold)
-    return None if found is None else {**facts_of(found, "k", "jaccard", "by_chance"), "shares": found.shares}
+    if found is None:
+        return None
+    told = {"shares": found.shares, "words": firmness(repeats, found.k)}
+    return {**facts_of(found, "k", "jaccard", "by_chance"), **told}
 
 
 def _closeness(found: Closeness) -> Facts:

@@ -12,6 +12,7 @@ from ...view.page.curves import control_data
 from ...view.page.data import CircuitData, ControlData, CurveData, MapData, PanelData, Report
 from ...view.page.maps import map_data, order_data
 from ..report import Found
+from .words import named
 
 if TYPE_CHECKING:
     from .controls import ControlEntry
@@ -60,10 +61,15 @@ def _needed(entry: "KeptEntry", panel: PanelData, ranked: str) -> str:
     low, high = (total if end is None else end for end in (entry["needed_low"], entry["needed_high"]))
     needed = f"{entry['needed']:,}"
     some, span = f"{needed} of {total:,} {units}", f"{low:,} to {high:,}{ranked}"
-    apart = words_of_repeats(entry["needed"], entry["needed_range"])
+    said = f"{entry['model']} needs {some} for {effect}, {span}"
     if entry["mode"] == "mask":
-        return f"{entry['model']} loses {effect} with {some} masked, {span}. {apart}".rstrip()
-    return f"{entry['model']} needs {some} for {effect}, {span}. {apart}".rstrip()
+        said = f"{entry['model']} loses {effect} with {some} masked, {span}"
+    if names := named(entry.get("which", []), entry["needed"]):
+        said += f": {names}"
+    stability = entry.get("stability")
+    firm = stability.get("words", "") if stability else ""  # older summaries say less
+    apart = words_of_repeats(entry["needed"], entry["needed_range"]).removesuffix(".")
+    return ". ".join(filter(None, [said, firm, apart])) + "."
 
 
 def _control(entry: "ControlEntry") -> str:
@@ -100,7 +106,8 @@ def _caveats(entries: "Sequence[KeptEntry]") -> list[str]:
     if (repeats := max(e["repeats"] for e in entries)) > 1:
         told.append(
             f"Everything was done {repeats} times with other prompts and seeds: lines, units needed and intervals"
-            " pool all repeats; names and ranks of units, maps, circuits and the prompts below are those of the first."
+            " pool all repeats, each with the ranking of its own, and units are named by their mean rank. Maps,"
+            " circuits and the prompts below are those of the first."
         )
     return told
 

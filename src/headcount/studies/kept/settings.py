@@ -22,7 +22,6 @@ from ...core.words import (
 )
 from ...rank import METHODS
 from ...rank.fit import OWN_FITS, AnyFit, Learning
-from ...rank.method import require_units
 from ..panel import Panel, Table, Texts
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ class ScoredKept(Kept):
         super().__init__(**values)  # type: ignore[arg-type]
         if len(self.methods) == 1 and self.scorer in ("", ONE_PASS):
             object.__setattr__(self, "method", self.one_pass() if self.scorer else self.default_method())
-        if len(self.methods) == 1 and self.scorer in METHODS and not METHODS[self.scorer].signed:
+        if len(self.methods) == 1 and self.scorer in METHODS and not METHODS.scoring(self.scorer, self.units).signed:
             if "orders" in values and "signed" in self.orders:
                 raise HeadcountError(f"orders cannot hold 'signed': scores of {self.scorer} have no sign.")
             if "orders" not in values:
@@ -170,10 +169,13 @@ class ScoredKept(Kept):
     def one_pass(self) -> str:
         return "eap-ig"
 
-    def check(self) -> None:
+    def check_words(self) -> None:
         for method in self.methods:
             if method not in (ONE_PASS, GIVEN):
-                require_units(method, self.units)
+                METHODS.scoring(method, self.units)
+
+    def check(self) -> None:
+        self.check_words()
         super().check()
 
 

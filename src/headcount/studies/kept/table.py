@@ -1,6 +1,6 @@
 """A study of what is kept in the terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ...core.words import in_words
 from ...edit import Fill
@@ -10,7 +10,6 @@ from ..runner import StudyResult
 from ..table import print_end, print_warnings
 from .outputs import KeptEntry, KeptSummary
 from .tasks import words as words_of_tasks
-from .words import NAMED
 
 
 def show(result: StudyResult[KeptSummary]) -> None:
@@ -22,8 +21,9 @@ def show(result: StudyResult[KeptSummary]) -> None:
     fills = list(dict.fromkeys(entry["fill"] for entry in entries))
     titles = {(entry["task"], entry["model"]): entry["title"] for entry in reversed(entries)}  # as the figure has them
     say()
-    for words in _answers(entries):
-        say(words)
+    answered = _answered(entries)
+    for entry in answered:
+        say(_in_full(entry))
     print_warnings(result)
     say(f"\n{', '.join(models)}" + (f"; scored by {', '.join(methods)}." if methods else "."))
     say(_question(entries[0], repeats, len({entry["threshold"] for entry in entries}) == 1))
@@ -41,10 +41,9 @@ def show(result: StudyResult[KeptSummary]) -> None:
             _print_areas([e for e in entries if e["fill"] == fill], f", {fill} fill" * (len(fills) > 1))
     for entry in (entry for entry in entries if entry["mixes"]):
         say(f"{_line(entry, entries)}: {_mixed(entry['mixes'], unit)}.")
-    for entry in entries:
+    for entry in (entry for entry in entries if entry not in answered):
         if stable := entry["stability"]:
-            always = [head for head, share in stable["shares"].items() if share == 1]
-            say(f"{_line(entry, entries)}: {_steady(always, stable['k'], entry['repeats'])}.")
+            say(f"{_line(entry, entries)}: {stable['words']}.")
     for tasks in result.summary["tasks"]:
         for sentence in words_of_tasks(tasks):
             say(sentence)
@@ -62,22 +61,23 @@ def show(result: StudyResult[KeptSummary]) -> None:
     print_end(result)
 
 
-def _answers(entries: Sequence[KeptEntry]) -> Iterator[str]:
-    """Of every panel and model, in the first of its orders; and how that number held on other prompts."""
-    seen = set[tuple[str, ...]]()
+def _answered(entries: Sequence[KeptEntry]) -> list[KeptEntry]:
+    """Of every panel, model, method and fill, the first of its orders: those whose answers are printed in full."""
+    found = dict[tuple[str, ...], KeptEntry]()
     for entry in (entry for entry in entries if entry["words"]):
-        place = entry["title"], entry["model"], entry["method"], entry["fill"]
-        if place in seen:
-            continue
-        seen.add(place)
-        held = ""
-        if entry["confirmed"] is not None:
-            ends = " to ".join(number(entry[end], ".2f") for end in ("confirmed_low", "confirmed_high"))
-            one, verb = entry["confirmed_units"] == 1, "explain" if entry["mode"] == "keep" else "leave"
-            count = count_of(entry["confirmed_units"] or 0, entry["units"])
-            held = f" {count} chosen on half of the prompts {verb}{'s' * one} {entry['confirmed']:.2f} of it on the"
-            held += f" other half ({ends})."
-        yield entry["words"] + held
+        found.setdefault((entry["title"], entry["model"], entry["method"], entry["fill"]), entry)
+    return list(found.values())
+
+
+def _in_full(entry: KeptEntry) -> str:
+    """The answer, and how its number held on other prompts."""
+    if entry["confirmed"] is None:
+        return entry["words"]
+    ends = " to ".join(number(entry[end], ".2f") for end in ("confirmed_low", "confirmed_high"))
+    one, verb = entry["confirmed_units"] == 1, "explain" if entry["mode"] == "keep" else "leave"
+    count = count_of(entry["confirmed_units"] or 0, entry["units"])
+    held = f"{count} chosen on half of the prompts {verb}{'s' * one} {entry['confirmed']:.2f} of it on the other half"
+    return f"{entry['words']} {held} ({ends})."
 
 
 def _mixed(mixes: Sequence[float], unit: str) -> str:
@@ -89,16 +89,6 @@ def _mixed(mixes: Sequence[float], unit: str) -> str:
     times = [f" ({mixes.count(share)} of {len(mixes)} repeats)" * (len(shares) > 1) for share in shares]
     told = ", ".join(f"{100 * share:.0f} %{of}" for share, of in zip(shares, times, strict=True))
     return f"{told} of the first {unit} by how much they help, the others by the size of their effect; {chosen}"
-
-
-def _steady(always: Sequence[str], k: int, repeats: int) -> str:
-    """How many of the first k are the same in all repeats."""
-    if k == 1:
-        return f"the first head is {f'{always[0]} in all' if always else 'not the same in all'} {repeats} repeats"
-    named = f" ({', '.join(always[:NAMED])}{', …' * (len(always) > NAMED)})" if always else ""
-    verb = "is" if len(always) == 1 else "are"
-    every = "both" if repeats == 2 else f"all {repeats}"
-    return f"{len(always) or 'none'} of the first {k:,} heads {verb} the same in {every} repeats{named}"
 
 
 def _line(entry: KeptEntry, entries: Sequence[KeptEntry]) -> str:

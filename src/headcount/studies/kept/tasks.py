@@ -42,8 +42,9 @@ def served(cells: Sequence[KeptCell]) -> dict[str, tuple[Overlap, list[str]]]:
         curve = next((curve for curve in cell.curves if curve.order in SCORE_ORDERS and curve.ranking), None)
         if curve is None or curve.units != "heads" or curve.mode != "keep":
             continue
-        needed = cell.repeats(curve).units_needed(cell.panel.threshold).value
-        heads = None if needed is None else tuple(curve.ranking[:needed])
+        repeats = cell.repeats(curve)
+        needed = repeats.units_needed(cell.panel.threshold).value
+        heads = None if needed is None else repeats.ranking[:needed]
         group = asked.setdefault((curve.model, curve.method, curve.fill), {})
         group[cell.panel.title or curve.title] = heads
         sizes[curve.model] = curve.total

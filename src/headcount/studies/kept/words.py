@@ -1,17 +1,20 @@
 """The answer of a study of what is kept, in words: how many units, which, how surely, and against chance."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...core.words import in_words
-from ...sweeps import Curve, UnitsNeeded
+from ...sweeps import Curve, Repeats, UnitsNeeded
 from ...sweeps.needed import words_of_repeats
 
 NAMED = 10
 """Units that a sentence names."""
 
 
-def answer(title: str, curve: Curve, needed: UnitsNeeded, chance: Curve | None) -> str:
-    """One line per curve, with the units of its own order; `needed` may speak of several repeats."""
+def answer(title: str, repeats: Repeats, needed: UnitsNeeded, chance: Curve | None) -> str:
+    """One line per curve: number, names and accuracy are those of all its repeats together."""
+    curve = repeats.pooled
     share, units, keeps = _percent(needed.threshold), in_words(curve.units), curve.mode == "keep"
     if needed.value is None:
         return f"{title}: no number of {units} of {curve.model} is enough."
@@ -22,10 +25,10 @@ def answer(title: str, curve: Curve, needed: UnitsNeeded, chance: Curve | None) 
         said = f"{title}: {curve.model} needs {count} for {share} of the effect {sure}"
     else:
         said = f"{title}: {curve.model} loses {share} of the effect with {count} masked {sure}"
-    first = list(curve.ranking[: min(needed.value, NAMED)])
-    if first:
-        rest = f" and {needed.value - len(first):,} more" if needed.value > len(first) else ""
-        said += f": {', '.join(first)}{rest}"
+    if names := named(curve.ranking, needed.value):
+        said += f": {names}"
+    if firm := firmness(repeats, needed.value):
+        said += f". {firm}"
     if apart := words_of_repeats(needed.value, needed.span):
         said += f". {apart.removesuffix('.')}"
     if (by_chance := _explained(chance, needed.value)) is not None:
@@ -34,6 +37,34 @@ def answer(title: str, curve: Curve, needed: UnitsNeeded, chance: Curve | None) 
         said += f". {f'One random {units[:-1]}' if one else f'As many random {units}'} {verbs[one]} {done:.2f} of it"
     accuracy = float(curve.band("accuracy").value[-1 if keeps else 0])
     return f"{said}. The whole model is right on {_percent(accuracy)} of the prompts."
+
+
+def named(ranking: Sequence[str], k: int) -> str:
+    """The first of k units by their names, and how many more there are."""
+    first = ranking[: min(k, NAMED)]
+    return ", ".join(first) + (f" and {k - len(first):,} more" if first and k > len(first) else "")
+
+
+def firmness(repeats: Repeats, k: int) -> str:
+    """How many of the first k units by mean rank the repeats have among their own first k; empty where there is one
+    ranking, or where some name fewer units than that."""
+    count = len(repeats.curves)
+    if count < 2 or min(len(curve.ranking) for curve in repeats.curves) < k:
+        return ""
+    units, stable = in_words(repeats.curves[0].units), repeats.stability(k)
+    assert stable is not None  # there are two rankings or more
+    times = sorted(round(count * stable.shares.get(unit, 0)) for unit in repeats.ranking[:k])
+    everywhere, every = times.count(count), "both repeats" if count == 2 else f"all {count} repeats"
+    if k == 1:
+        return f"It is the first in {every if everywhere else f'{times[0]} of {count} repeats'}"
+    among, rest = f"among the first {k:,}", times[: k - everywhere]
+    if not rest:
+        return f"In {every} these {k:,} {units} are the first {k:,}"
+    others = f"in {' to '.join(dict.fromkeys(map(str, (rest[0], rest[-1]))))} of {count}"
+    if not everywhere:
+        return f"None of these {k:,} {units} is {among} in {every}: they are {others}"
+    verb, other = "is" if everywhere == 1 else "are", "the other" if len(rest) == 1 else "the others"
+    return f"Of these {k:,} {units} by mean rank, {everywhere:,} {verb} {among} in {every}, {other} {others}"
 
 
 def _percent(share: float) -> str:

@@ -22,8 +22,9 @@ ROW_DIGITS = 6
 def curve_data(
     curve: Curve, rows: Sequence[Row], panel: int = 0, repeats: Repeats | None = None, asked: int | None = None
 ) -> CurveData:
-    """`rows`: those of the curve, which take a moment to compute. `asked`: where the texts of its prompts stand. The
-    line is that of all repeats together; units and prompts are those of the curve, as every repeat has its own."""
+    """`rows`: those of all repeats together, which take a moment to compute. `asked`: where the texts of its prompts
+    stand. Line and order of the units are those of all repeats together; prompts those of the curve, as every repeat
+    has its own."""
     explained = curve.kind == "explained"
     all_of_it = repeats or Repeats((curve,))
     pooled, several = all_of_it.pooled, len(all_of_it.curves) > 1
@@ -46,10 +47,11 @@ def curve_data(
         prompts=pooled.pairs,
         draws=curve.draws,
         repeats=len(all_of_it.curves),
-        bands=bands_of(pooled.rows() if several else rows)[1],
+        bands=bands_of(rows)[1],
         needed=_needed(all_of_it) if explained else None,
         warning=pooled.warning() if explained else None,
-        ranking=list(curve.ranking[:named]),
+        mixes=[one.mix for one in all_of_it.curves if one.mix is not None],
+        ranking=list(pooled.ranking[:named]),
         by_prompt=None if chance or curve.kind == "answers" else _by_prompt(curve),
         prompt_ks=list(curve.ks) if several else [],
         asked=asked,

@@ -89,11 +89,13 @@ class CurveData:
     """How many test prompts there are, of all repeats."""
     draws: int
     repeats: int
-    """Bands, units needed and the warning pool them; ranking, prompts and what is said are those of the first."""
+    """Bands, units needed and the warning pool them, and ranks are mean ranks; prompts and words: the first's."""
     bands: dict[str, Band]
     needed: NeededData | None = None
     """None where explained effect has no meaning, and in reports of older results."""
     warning: str | None = None
+    mixes: list[float] = field(default_factory=list)
+    """Of the order `best`, of every repeat."""
     ranking: list[str] = field(default_factory=list)
     """Names of the units in their order, of edges the first ones; empty for chance."""
     by_prompt: list[list[Number]] | None = None
