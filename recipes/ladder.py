@@ -10,6 +10,7 @@ Trains it (an interrupted run resumes), measures how many attention edges each t
 import argparse
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 from tiny import LENGTH, SPARSE, TASKS, write_text
@@ -30,14 +31,18 @@ def train(out: Path, recipe: hc.Recipe, text: Path) -> None:
     hc.sparsify("tiny", [str(text)], out, recipe, tasks=TASKS, device="cpu")
 
 
-def needed(models: list[str], n: int) -> dict[str, list[float]]:
-    """Attention edges for nine tenths of each task's effect, of each model; all edges where none suffice."""
-    found: dict[str, list[float]] = {task: [] for task in TASKS}
+def summary(models: list[str], n: int) -> Any:
+    """Of attention-edges-kept on the four tasks: what is needed for nine tenths of the effect, zero fill."""
     with tempfile.TemporaryDirectory() as scratch:
         settings = {"n": n, "orders": ["absolute"], "fill": "zero"}
-        result = hc.run("attention-edges-kept", models=models, tasks=TASKS, out=scratch, overrides=settings)
-        for entry in result.summary["curves"]:
-            found[entry["task"]].append(entry["needed"] or entry["total"])
+        return hc.run("attention-edges-kept", models=models, tasks=TASKS, out=scratch, overrides=settings).summary
+
+
+def needed(models: list[str], n: int) -> dict[str, list[float]]:
+    """Attention edges that each task needs in each model; all edges where none suffice."""
+    found: dict[str, list[float]] = {task: [] for task in TASKS}
+    for entry in summary(models, n)["curves"]:
+        found[entry["task"]].append(entry["needed"] or entry["total"])
     return found
 
 

@@ -90,7 +90,7 @@ def test_the_two_forms_open_where_they_say():
     torch.testing.assert_close(log_prob.probability(moved, moved.softmax(-1)), log_prob.probability(scores, weights))
 
 
-@pytest.mark.parametrize("sharpness", [1.0, 2.0, 2.5])
+@pytest.mark.parametrize("sharpness", [1.0, 2.0, 2.5, 4.0])
 def test_every_sharpness_is_the_same_formula(sharpness):
     weights = torch.rand(1, 2, 3, 3, dtype=torch.float64)
     gates = Gates("log-prob", 2, start=-1.5, sharpness=sharpness).double()

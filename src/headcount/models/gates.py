@@ -20,6 +20,7 @@ With sinks every head can attend to nothing instead: one more logit in the softm
 and is not there while gates are `open`.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -81,9 +82,11 @@ class Gates(nn.Module):
             return torch.sigmoid(self.sharpness * (scores + offset))
         # As 1 / (1 + (θ/a)^β) it needs no logarithm of a weight that may be zero.
         threshold = offset.exp()
-        if self.sharpness == 2:
-            weights, threshold = weights.square(), threshold.square()
-        elif self.sharpness != 1:
+        doublings = math.log2(self.sharpness)
+        if doublings.is_integer() and doublings >= 0:  # by squares: a general power is the dearest part of a step
+            for _ in range(int(doublings)):
+                weights, threshold = weights.square(), threshold.square()
+        else:
             weights = weights.clamp(min=torch.finfo(weights.dtype).tiny).pow(self.sharpness)
             threshold = threshold.pow(self.sharpness)
         return weights / (weights + threshold)
