@@ -1,11 +1,11 @@
 """Which objective empties rows: a ladder of twins of `tiny` for each, with the same steps, text, seed and shares.
 
-    python recipes/objectives.py --out objectives                   about an hour on one core
+    python recipes/objectives.py --out objectives                   about half an hour on one core
     python recipes/objectives.py --out objectives --only sinks      one of them; without --only all are compared
 
 An interrupted run resumes. The comparison is objectives.csv (every twin), objectives.md (the sparsest ones, and
-`tiny-sparse`) and objectives.png; `--docs` also puts the figure into docs/figures and the table into the page between
-`<!-- objectives -->` and `<!-- end -->`.
+`tiny-sparse`) and objectives.png; `--docs` also puts figure and CSV into docs/figures, and the table into
+docs/studies/sparsify.md, between `<!-- objectives -->` and `<!-- end -->`.
 """
 
 import argparse
@@ -29,16 +29,17 @@ from headcount.sparse.evaluation import Evaluation
 from headcount.sparse.ladder import evaluation_of, rungs
 from headcount.tasks.batches import batches
 
-SHARES = (0.02, 0.008, 0.0035)
+SHARES = (0.01, 0.0035)
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "plain": {},
-    "row cost": {"row_cost": 8.0},
     "sinks": {"sinks": True},
+    "row cost": {"row_cost": 8.0},
     "log-heads": {"regulariser": "log-heads"},
-    "far costs more": {"distance_power": 0.5},
     "near costs more": {"distance_power": -0.5},
-    "sinks, row cost": {"sinks": True, "row_cost": 8.0},
+    "sinks, row cost": {"sinks": True, "row_cost": 1.0},
 }
+RATIO = ("ratio", "ratio_low", "ratio_high")
+KEYS = (1.0, 0.7, 0.5, 0.35, 0.25)  # where the axis of open keys has its ticks
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = re.compile(r"(<!-- objectives -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -127,7 +128,7 @@ def edges_against_dense(place: str, n: int) -> dict[str, Row]:
     return by_task
 
 
-def table(rows: list[Row], n: int) -> str:
+def table(rows: list[Row]) -> str:
     """Of the sparsest twins, in Markdown."""
     head = ["objective", "loss", "keys per query", "empty rows", "on the prompts", "empty rows there"]
     head += ["open edges to the token itself, to the first", "accuracy on `docstring`; lowest of the others"]
@@ -150,13 +151,11 @@ def ratio_in_words(row: Mapping[str, Any], task: str) -> str:
     return counts if math.isnan(ratio) else f"{counts}: {ratio:.1f}x ({low:.1f} to {high:.1f})"
 
 
-RATIO = ("ratio", "ratio_low", "ratio_high")
-
-
 def draw(found: list[Twin], last: list[Row]) -> Any:
     """Loss and empty rows against open keys on the prompts, and how many times the twin's edges the dense model
     needs."""
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
     from matplotlib.ticker import FuncFormatter
 
     figure = Figure(figsize=(12.6, 4.2), layout="constrained")
@@ -174,8 +173,9 @@ def draw(found: list[Twin], last: list[Row]) -> Any:
     empty.set(title="Rows that attend to nothing, on the tasks' prompts", ylabel="%")
     for axes in (loss, empty):
         axes.axvline(0.25, color="black", ls="--", lw=0.8)
-        axes.set(xscale="log", xlabel="open keys per query, on the tasks' prompts")
-        axes.invert_xaxis()
+        axes.set(xscale="log", xlabel="open keys per query, on the tasks' prompts", xlim=(1.0, 0.2))
+        axes.set_xticks(KEYS, [f"{keys:g}" for keys in KEYS])
+        axes.set_xticks([], minor=True)
     for at, row in enumerate(last):
         name = str(row["objective"])
         for place, task in enumerate(TASKS):
@@ -189,19 +189,22 @@ def draw(found: list[Twin], last: list[Row]) -> Any:
     for axes in (loss, empty, ratios):
         axes.title.set_fontsize(10)
         axes.spines[["top", "right"]].set_visible(False)
-        for which in (axes.xaxis, axes.yaxis) if axes is loss else (axes.xaxis,) if axes is empty else (axes.yaxis,):
-            which.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            which.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else ""))
-    figure.legend(*loss.get_legend_handles_labels(), loc="outside lower center", ncols=len(names), frameon=False)
+    for axes in (loss, ratios):
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else ""))
+    lines, labels = loss.get_legend_handles_labels()
+    goals = Line2D([], [], color="black", ls="--", lw=0.8)
+    below = {"loc": "outside lower center", "ncols": len(names) + 1, "frameon": False}
+    figure.legend([*lines, goals], [*labels, "goal"], **below)
     return figure
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=450, help="of every ladder, a third for each share")
+    parser.add_argument("--steps", type=int, default=240, help="of every ladder, half of them for each share")
     parser.add_argument("--only", choices=OBJECTIVES, help="train this ladder and compare nothing")
-    parser.add_argument("-n", type=int, default=60, help="prompts of a task, half of them measured")
+    parser.add_argument("-n", type=int, default=40, help="prompts of a task, half of them measured")
     parser.add_argument("--docs", action="store_true", help="put figure and table into the docs")
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
@@ -220,14 +223,15 @@ def main() -> None:
             by_task = edges_against_dense(twin.place, given.n)
             edges = {f"{fact} {task}": value for task, row in by_task.items() for fact, value in row.items()}
             last.append({**twin.row(), **where_edges_lead(twin.place), **edges})
-    text, picture = table(last, given.n), given.out / "objectives.png"
+    text, picture = table(last), given.out / "objectives.png"
     by_place = {(row["objective"], row["target"]): row for row in last}
     rows = [{**twin.row(), **by_place.get((twin.objective, twin.target), {})} for twin in found]
     given.out.joinpath("objectives.csv").write_text(csv_text(rows, list(last[0])), encoding="utf-8")
     given.out.joinpath("objectives.md").write_text(text, encoding="utf-8")
     draw(found, last).savefig(picture, dpi=150, metadata={"Software": None})
     if given.docs:
-        shutil.copyfile(picture, DOCS / "figures" / "objectives.png")
+        for file in (picture, given.out / "objectives.csv"):
+            shutil.copyfile(file, DOCS / "figures" / file.name)
         page = DOCS / "studies" / "sparsify.md"
         page.write_text(PAGE.sub(lambda match: match[1] + text + match[2], page.read_text()))
     print(text)

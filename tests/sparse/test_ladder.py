@@ -1,6 +1,7 @@
 """Twins of one run at several densities."""
 
 import csv
+import math
 
 import pytest
 
@@ -9,7 +10,7 @@ from headcount.models.gates import gates_of
 from headcount.sparse import training
 from headcount.sparse.ladder import draw_ladder, evaluation_of, rungs
 from headcount.sparse.objective import OPEN, bounds_of
-from headcount.sparse.training import schedule
+from headcount.sparse.training import log_ceiling, schedule
 from short_runs import changed, run
 
 LADDER = changed(steps=6, target_open=(0.5, 0.2, 0.05), tail=0.0, cooldown=0.5)
@@ -21,6 +22,16 @@ def test_steps_are_shared_out_and_every_twin_has_its_own_warm_up_and_cool_down()
     assert [recipe.rung_at(step)[0] for step in range(11)] == [0] * 3 + [1] * 3 + [2] * 5
     assert [schedule(step, recipe) for step in (0, 3, 6)] == [1.0] * 3
     assert [schedule(step, recipe) < 1 for step in (2, 5, 10)] == [True] * 3
+
+
+def test_the_ceiling_comes_down_to_each_target_and_stays_there():
+    recipe, rows = changed(steps=20, target_open=(0.5, 0.1)), [{"log_hard_open_share": math.log(0.8)}]
+    assert log_ceiling(0, recipe, []) == 0  # nothing is known yet, so nothing is asked for
+    shares = [math.exp(log_ceiling(step, recipe, rows)) for step in range(20)]
+    assert shares == sorted(shares, reverse=True)
+    assert [shares[step] for step in (0, 6, 9, 10, 16, 19)] == pytest.approx([0.8, 0.5, 0.5, 0.5, 0.1, 0.1])
+    sparse_already = [{"log_hard_open_share": math.log(0.3)}]
+    assert log_ceiling(1, recipe, sparse_already) == pytest.approx(math.log(0.5))
 
 
 def test_the_bound_is_on_the_share_of_open_edges():

@@ -27,6 +27,8 @@ from .text import Text
 from .trainee import Trainee
 
 GRADIENT_NORM = 1.0
+DESCENT = 0.6
+"""Share of a twin's steps in which the ceiling of a ladder goes down to its target."""
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 Rows = list[dict[str, float]]
 Report = Callable[[Rows, int], None]  # told the log so far, and how many of its entries are new
@@ -111,7 +113,7 @@ def train(
             group["lr"] = speed * schedule(step, recipe)
         rung, _, _ = recipe.rung_at(step)
         if recipe.target_open:
-            training.bounds[0].tolerance = math.log(recipe.target_open[rung])
+            training.bounds[0].tolerance = log_ceiling(step, recipe, training.rows)
         row = _step(trainee, module, text, recipe, training, accelerator, step)
         if not all(map(math.isfinite, row.values())):
             kept = len(training.rows) // recipe.checkpoint_every * recipe.checkpoint_every
@@ -182,6 +184,17 @@ def _step(
         row[seen_as] = bound.lost if math.isfinite(now) else now
         row[f"{bound.name}_multiplier"] = multiplier
     return row
+
+
+def log_ceiling(step: int, recipe: Recipe, rows: Rows) -> float:
+    """The logarithm of the share of open edges that a step of a ladder may have: down from the twin before, or from
+    the first step's, to the target. A ceiling that falls all at once lets the multiplier rise tenfold beyond what holds
+    the share, which then swings about its target and ends a fifth below it."""
+    rung, first, end = recipe.rung_at(step)
+    target = math.log(recipe.target_open[rung])
+    above = math.log(recipe.target_open[rung - 1]) if rung else rows[0]["log_hard_open_share"] if rows else 0.0
+    way = min((step - first) / max(DESCENT * (end - first), 1), 1.0)
+    return target + (1 - way) * max(above - target, 0.0)
 
 
 def schedule(step: int, recipe: Recipe) -> float:
