@@ -169,7 +169,7 @@ class Model:
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a prompt, with the special tokens that the model's tokenizer puts in front."""
-        ids = list(self.require_tokenizer()(text, return_attention_mask=False)["input_ids"])
+        ids = list(self.require_tokenizer()(text)["input_ids"])
         if text and not ids:
             raise HeadcountError(f"The tokenizer of {self.name} makes no tokens of {text[:40]!r}. Are its files there?")
         if ids and max(ids) >= self.vocabulary:
