@@ -19,7 +19,7 @@ from pathlib import Path
 
 from .core.errors import HeadcountError as HeadcountError
 
-__version__ = "0.6.0"
+__version__ = "0.7.0.dev0"
 
 
 def _homes() -> dict[str, str]:
