@@ -3,13 +3,14 @@
     python recipes/figures.py                      all of them: hours on two cores
     python recipes/figures.py heads-kept           some, by name
 
-Each is a named study; its figure becomes docs/figures/NAME.png, and what else of it is shown lies beside that.
-Text between `<!-- numbers: NAME -->` and `<!-- end -->` is written anew from the study's summary.json, with the command
-and the version that gave it. Steps that are in the cache are not computed again.
+Each is a named study, or a recipe that trains twins first; its figure becomes docs/figures/NAME.png, and what else is
+shown of it lies beside that. Text between `<!-- numbers: NAME -->` and `<!-- end -->` is written anew from the study's
+summary.json, with the command and the version that gave it. Steps that are in the cache are not computed again.
 """
 
 import re
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import date
@@ -51,6 +52,17 @@ FIGURES = {
         also=(("heads.png", "masked-heads-functions.png"),),
     ),
 }
+RECIPES = {
+    "tiny-ladder": ("ladder.py", "--steps", "800"),  # 200 for each of its four shares
+    "objectives": ("objectives.py",),
+}
+"""Twins that are trained for a figure, each by a recipe of its own, which puts it into the docs."""
+
+
+def train_and_draw(name: str) -> None:
+    recipe, *options = RECIPES[name]
+    out = HOME / "headcount-results" / f"figure-{name}"
+    subprocess.run([sys.executable, HOME / "recipes" / recipe, "--out", out, *options, "--docs"], check=True)
 
 
 def draw(name: str) -> None:
@@ -95,5 +107,5 @@ def masked_rows(summary: Any) -> list[str]:
 
 
 if __name__ == "__main__":
-    for wanted in sys.argv[1:] or FIGURES:
-        draw(wanted)
+    for wanted in sys.argv[1:] or [*FIGURES, *RECIPES]:
+        (train_and_draw if wanted in RECIPES else draw)(wanted)

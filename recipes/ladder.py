@@ -4,10 +4,11 @@
     python recipes/ladder.py --out ladder --steps 400 --sinks       shorter, with an explicit sink in every head
 
 Trains it (an interrupted run resumes), measures how many attention edges each twin needs under zero fill, and writes
-`ladder-needed.png` and `ladder-needed.csv` into the folder.
+`ladder-needed.png` and `ladder-needed.csv` into the folder; with `--docs` the figure also into docs/figures.
 """
 
 import argparse
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from headcount.core.saving import csv_text
 from headcount.models.gated_folder import is_unfinished
 from headcount.sparse.ladder import draw_ladder, evaluation_of, rungs
 
+FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "tiny-ladder.png"
 SHARES = (0.05, 0.02, 0.01, 0.005)
 
 
@@ -53,6 +55,7 @@ def main() -> None:
     parser.add_argument("--sinks", action="store_true")
     parser.add_argument("--row-cost", type=float, default=0.0)
     parser.add_argument("-n", type=int, default=24, help="prompts of a task, half of them measured")
+    parser.add_argument("--docs", action="store_true", help="put the figure into the docs")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
@@ -63,6 +66,8 @@ def main() -> None:
     evaluated = [evaluation_of(place) for place in places.values()]
     counts = needed(["tiny", *map(str, places.values())], given.n)
     draw_ladder(evaluated, counts, "attention edges").savefig(given.out / "ladder-needed.png", dpi=150)
+    if given.docs:
+        shutil.copyfile(given.out / "ladder-needed.png", FIGURE)
     rows = [
         {"model": name, **{task: each[at] for task, each in counts.items()}}
         for at, name in enumerate(["tiny", *map(str, SHARES)])
