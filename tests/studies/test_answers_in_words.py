@@ -32,6 +32,12 @@ def test_it_says_how_many_which_how_surely_and_against_chance():
     )
 
 
+def test_next_to_nothing_has_no_sign():
+    lower = replace(curve(needs=20), order="chance")
+    lower.values["logit_diff"][:, 1:-1] -= 1e-4
+    assert "explain 0.00 of it" in answer("IOI", alone(curve()), curve().units_needed(0.9), lower)
+
+
 def test_one_head_is_spoken_of_as_one():
     one, chance = curve(needs=1), replace(curve(needs=20), order="chance")
     assert "a0.h0. One random head explains 0.00 of it." in answer("IOI", alone(one), one.units_needed(0.9), chance)
@@ -42,13 +48,14 @@ def test_one_head_is_spoken_of_as_one():
     [
         (("abc", "acb"), 1, "It is the first in both repeats"),
         (("abc", "abc", "bac"), 1, "It is the first in 2 of 3 repeats"),
-        (("abc", "bac", "abc"), 2, "In all 3 repeats these 2 heads are the first 2"),
-        (("abcd", "abdc", "dacb"), 2, "Of these 2 heads by mean rank, 1 is among the first 2 in all 3 repeats, the"
-         " other in 2 of 3"),
-        (("abcde", "acbde", "abdce"), 3, "Of these 3 heads by mean rank, 2 are among the first 3 in all 3 repeats, the"
-         " other in 2 of 3"),
-        (("abcd", "dcab", "cbda"), 2, "None of these 2 heads is among the first 2 in all 3 repeats: they are in 1 to 2"
-         " of 3"),
+        (("abc", "bac", "abc"), 2, "Each repeat kept the first 2 heads of its own ranking, and they are these in all 3"
+         " repeats"),
+        (("abcd", "abdc", "dacb"), 2, "Each repeat kept the first 2 heads of its own ranking; of these 2, by mean rank,"
+         " 1 is among them in all 3 repeats, the other in 2 of 3"),
+        (("abcde", "acbde", "abdce"), 3, "Each repeat kept the first 3 heads of its own ranking; of these 3, by mean"
+         " rank, 2 are among them in all 3 repeats, the other in 2 of 3"),
+        (("abcd", "dcab", "cbda"), 2, "Each repeat kept the first 2 heads of its own ranking; of these 2, by mean rank,"
+         " none is among them in all 3 repeats: they are in 1 to 2 of 3"),
         (("abc",), 2, ""),
     ],
 )  # fmt: skip
@@ -64,7 +71,7 @@ def test_number_and_names_are_those_of_all_repeats():
     assert repeats.pooled.ranking == repeats.ranking == ("c", "b", "a", "d")
     said = answer("IOI", repeats, repeats.units_needed(0.9), None)
     assert (
-        "needs 2 of 4 heads for 90 % of the effect (90 % interval 2 to 2): c, b. Of these 2 heads by mean rank" in said
+        "needs 2 of 4 heads for 90 % of the effect (90 % interval 2 to 2): c, b. Each repeat kept the first 2" in said
     )
 
 

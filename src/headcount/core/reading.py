@@ -74,7 +74,7 @@ def parse_json(text: str, **how: Callable[[str], object]) -> object:
 def json_words(error: ValueError) -> str:
     """What is wrong with a JSON text, to read on from a place: this is not JSON (Expecting value at column 3)."""
     if isinstance(error, json.JSONDecodeError):
-        return f"this is not JSON ({error.msg} at column {error.colno})"
+        return f"this is not JSON ({error.msg.removesuffix(' at')} at column {error.colno})"
     words = "a number in it has too many digits" if "integer string conversion" in str(error) else str(error)
     return f"this cannot be read as JSON ({words})"
 

@@ -33,8 +33,8 @@ def answer(title: str, repeats: Repeats, needed: UnitsNeeded, chance: Curve | No
         said += f". {apart.removesuffix('.')}"
     if (by_chance := _explained(chance, needed.value)) is not None:
         verbs, done = (("explain", "explains"), by_chance) if keeps else (("take away", "takes away"), 1 - by_chance)
-        one = needed.value == 1
-        said += f". {f'One random {units[:-1]}' if one else f'As many random {units}'} {verbs[one]} {done:.2f} of it"
+        one, share = needed.value == 1, f"{round(done, 2) + 0.0:.2f}"  # 0.00 and not -0.00
+        said += f". {f'One random {units[:-1]}' if one else f'As many random {units}'} {verbs[one]} {share} of it"
     accuracy = float(curve.band("accuracy").value[-1 if keeps else 0])
     return f"{said}. The whole model is right on {_percent(accuracy)} of the prompts."
 
@@ -57,14 +57,15 @@ def firmness(repeats: Repeats, k: int) -> str:
     everywhere, every = times.count(count), "both repeats" if count == 2 else f"all {count} repeats"
     if k == 1:
         return f"It is the first in {every if everywhere else f'{times[0]} of {count} repeats'}"
-    among, rest = f"among the first {k:,}", times[: k - everywhere]
+    # What is named was not measured as a set: repeats kept the units of their own rankings.
+    kept, rest = f"Each repeat kept the first {k:,} {units} of its own ranking", times[: k - everywhere]
     if not rest:
-        return f"In {every} these {k:,} {units} are the first {k:,}"
+        return f"{kept}, and they are these in {every}"
     others = f"in {' to '.join(dict.fromkeys(map(str, (rest[0], rest[-1]))))} of {count}"
     if not everywhere:
-        return f"None of these {k:,} {units} is {among} in {every}: they are {others}"
+        return f"{kept}; of these {k:,}, by mean rank, none is among them in {every}: they are {others}"
     verb, other = "is" if everywhere == 1 else "are", "the other" if len(rest) == 1 else "the others"
-    return f"Of these {k:,} {units} by mean rank, {everywhere:,} {verb} {among} in {every}, {other} {others}"
+    return f"{kept}; of these {k:,}, by mean rank, {everywhere:,} {verb} among them in {every}, {other} {others}"
 
 
 def _percent(share: float) -> str:
