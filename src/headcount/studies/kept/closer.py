@@ -35,8 +35,8 @@ def closer_plan(number: int, curves: Sequence[Step[Curve]], scoring: Step[Result
 
 
 def closer_step(job: Job[Task, CloserTold], *needed: Scores | Curve) -> Curve:
-    # Steps may have been done when the same model had another name.
     model, task, told = job.model, job.examples, job.settings["sweep"]
+    # Steps may have been done when the same model had another name.
     curves = tuple(replace(each, model=model.name, task=task.name) for each in needed if isinstance(each, Curve))
     own = curves[job.settings["own"]]
     missing = sorted(_wanted(Repeats(curves).pooled, told["threshold"], told["precision"]) - set(own.ks))
