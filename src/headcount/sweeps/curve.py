@@ -199,13 +199,15 @@ class Curve(Saved, Tabled, Shown):
         words = {**other.words, **self.words}
         return replace(self, ks=tuple(ks[order].tolist()), values=values, said=said, words=words)
 
+    def explained(self, k: int, level: float = 0.9) -> Interval[float]:
+        """Explained effect with the first k units, where that was measured."""
+        place = self._place(k)
+        return Interval(*(float(each[place]) for each in self.band(level=level)))
+
     def closeness(self, k: int) -> Closeness:
         """How close the first k units come to the whole model, prompt by prompt; of a chance order, in the mean of its
         draws."""
-        if k not in self.ks:
-            near = min(self.ks, key=lambda other: abs(other - k))
-            raise HeadcountError(f"Closeness needs a k that was measured; {k} was not. The nearest one is {near}.")
-        values, place = self.values[self.metric], self.ks.index(k)
+        values, place = self.values[self.metric], self._place(k)
         none, whole = (values[:, end] for end in self._none_and_all)
         with np.errstate(divide="ignore", invalid="ignore"):
             apart = np.abs(whole - values[:, place]) / np.abs((whole - none).mean())
@@ -219,8 +221,7 @@ class Curve(Saved, Tabled, Shown):
         chosen_on, confirmed_on = self._halves()
         if len(set(confirmed_on._groups)) < 2 or (k := chosen_on.first_k(threshold, aim)) is None:
             return None
-        value, low, high = (float(each[self.ks.index(k)]) for each in confirmed_on.band(level=level))
-        return Confirmed(k, value, low, high, level, self.units, self.mode)
+        return Confirmed(k, *confirmed_on.explained(k, level), level, self.units, self.mode)
 
     def area(self, kind: Literal["CPR", "CMD"], level: float = 0.9) -> Interval[float] | None:
         """MIB's areas, over the share of edges kept from 0.1 % to all: CPR, that under explained effect (higher is
@@ -238,6 +239,12 @@ class Curve(Saved, Tabled, Shown):
 
         low, high = np.quantile(areas(self._samples(EXPLAINED, level)), ends_of(level))
         return Interval(float(areas(self._mean(EXPLAINED))), float(low), float(high))
+
+    def _place(self, k: int) -> int:
+        if k not in self.ks:
+            near = min(self.ks, key=lambda other: abs(other - k))
+            raise HeadcountError(f"This needs a k that was measured; {k} was not. The nearest one is {near}.")
+        return self.ks.index(k)
 
     @property
     def _groups(self) -> tuple[str | int, ...]:

@@ -36,16 +36,20 @@ def closer_plan(number: int, curves: Sequence[Step[Curve]], scoring: Step[Result
 
 def closer_step(job: Job[Task, CloserTold], *needed: Scores | Curve) -> Curve:
     model, task, told = job.model, job.examples, job.settings["sweep"]
-    # Steps may have been done when the same model had another name.
-    curves = tuple(replace(each, model=model.name, task=task.name) for each in needed if isinstance(each, Curve))
-    own = curves[job.settings["own"]]
-    missing = sorted(_wanted(Repeats(curves).pooled, told["threshold"], told["precision"]) - set(own.ks))
+    repeats = repeats_of(job, [each for each in needed if isinstance(each, Curve)])
+    own = repeats.curves[job.settings["own"]]
+    missing = sorted(_wanted(repeats.pooled, told["threshold"], told["precision"]) - set(own.ks))
     if not missing:
         return own
     scores = next((each for each in needed if isinstance(each, HeadScores | EdgeScores)), None)
     mix = None if own.mix is None else Mix(own.mix, {})
     these: GridSweeping = {**told, "ks": missing, "threshold": 0.0}  # these k and no others
     return own.joined(sweep(model, task, scores, **these, mix=mix, advance=job.paid(mean_length(task.test))))
+
+
+def repeats_of(job: Job[Task, CloserTold], curves: Sequence[Curve]) -> Repeats:
+    """Curves of all repeats, some of which may have been made when the same model had another name."""
+    return Repeats(tuple(replace(curve, model=job.model.name, task=job.examples.name) for curve in curves))
 
 
 def _wanted(pooled: Curve, threshold: float, precision: float) -> set[int]:

@@ -89,6 +89,9 @@ class KeptEntry(TypedDict):
     words: str  # the answer in a sentence; empty for chance
     stability: StabilityEntry | None  # of the first heads over the repeats; none of a single one
     which: list[str]  # the heads needed, by their mean rank over all repeats; of edges, which may be thousands, none
+    which_explained: float | None  # what these very heads explain, over the prompts of all repeats; leave, if masked
+    which_low: float | None
+    which_high: float | None
 
 
 class RatioEntry(TypedDict):
@@ -150,6 +153,7 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
     if table:
         write_file(folder / "scores.csv", csv_text(table))
     repeats = {curve: cell.repeats(curve) for cell in flat for curve in cell.curves}
+    sets = {curve: cell.named[curve.order] for cell in flat for curve in cell.curves if curve.order in cell.named}
     panels = [[curve for cell in row for curve in cell.curves] for row in cells]
     titled, thresholds = _drawn([row[0].panel for row in cells], panels)
     if maps := [cell.scores for cell in flat if isinstance(cell.scores, HeadScores)]:
@@ -167,7 +171,8 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
         by_chance = {curve.model: curve for curve in curves if curve.order == "chance"}
         for curve in curves:
             title = row[0].panel.title or curve.title
-            entries.append(_entry(curve, repeats[curve], row[0].panel.threshold, title, by_chance.get(curve.model)))
+            beside = by_chance.get(curve.model), sets.get(curve)
+            entries.append(_entry(curve, repeats[curve], row[0].panel.threshold, title, *beside))
         for first, second in combinations(curves, 2):
             if first.order != second.order:
                 continue
@@ -232,13 +237,17 @@ def _write_circuit(place: Path, scores: EdgeScores, curves: Sequence[Curve], thr
         circuit.save_svg(place / "circuit.svg")
 
 
-def _entry(curve: Curve, repeats: Repeats, threshold: float, title: str, chance: Curve | None) -> Facts:
-    """Of all repeats together."""
+def _entry(
+    curve: Curve, repeats: Repeats, threshold: float, title: str, chance: Curve | None, named: Repeats | None
+) -> Facts:
+    """Of all repeats together; `named` are those with the heads that are named."""
     needed, reached = (repeats.units_needed(threshold, aim=aim) for aim in AIMS)
     pooled, confirmed = repeats.pooled, repeats.by_prompt.confirmed(threshold)
     metric, accuracy = pooled.band(curve.metric).value, pooled.band("accuracy").value
     whole, none = (-1, 0) if curve.mode == "keep" else (0, -1)
-    named = needed.value is not None and curve.units == "heads"
+    names = list(repeats.ranking[: needed.value]) if needed.value is not None and curve.units == "heads" else []
+    together = None if named is None or needed.value is None else named.by_prompt.explained(needed.value)
+    of_names = together or (pooled.explained(len(names)) if names else None)
     return {
         **facts_of(curve, "task", "model", "method", "order", "mix", "mode", "fill"),
         "mixes": [one.mix for one in repeats.curves if one.mix is not None],
@@ -269,9 +278,12 @@ def _entry(curve: Curve, repeats: Repeats, threshold: float, title: str, chance:
         "draws": curve.draws,
         "areas": {kind: rounded(area.value) for kind in ("CPR", "CMD") if (area := pooled.area(kind)) is not None},
         "stability": _stability(repeats, threshold) if curve.units == "heads" else None,
-        "which": list(repeats.ranking[: needed.value]) if named else [],
+        "which": names,
+        "which_explained": rounded(of_names.value) if of_names else None,
+        "which_low": rounded(of_names.low) if of_names else None,
+        "which_high": rounded(of_names.high) if of_names else None,
         "title": title,
-        "words": answer(title, repeats, needed, chance) if curve.order in SCORE_ORDERS else "",
+        "words": answer(title, repeats, needed, chance, together) if curve.order in SCORE_ORDERS else "",
     }
 
 

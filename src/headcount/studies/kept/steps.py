@@ -1,7 +1,7 @@
 """The steps of a study of what is kept: scores of the units, and a sweep for each order. (Attention edges are scored
 prompt by prompt inside their sweep, and have no scores of their own.) Repeats are the same steps with other seeds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -46,6 +46,7 @@ from ..plan import (
 from ..reading import reading_step
 from .closer import closer_plan
 from .controls import control_plan
+from .named import named_plan
 from .settings import AttentionEdgesKept, EdgesKept, HeadsKept, Kept, ScoredKept
 from .told import GivenTold, GridSweeping, ScoreAsked, ScoreTold, Scoring, SearchTold, Sweeping, SweepTold
 
@@ -60,6 +61,9 @@ class KeptCell(ScoredCell[Kept, Scores | None]):
     searched: Searched | None = None
     controls: dict[Control, Curve] = field(default_factory=dict)
     """Of the first order that comes from scores."""
+    named: dict[str, Repeats] = field(default_factory=dict)
+    """Of every order from scores what the heads that its answer names explain, where repeats have rankings of their
+    own."""
 
     @property
     def controlled(self) -> Curve | None:
@@ -77,18 +81,25 @@ class KeptWork(ScoredWork[Kept, Scores | None]):
     """The other repeats."""
     searching: Step[Searched] | None = None
     controls: tuple[tuple[Control, Step[Curve]], ...] = ()
+    named: Mapping[str, Sequence[Step[Curve]]] = field(default_factory=dict)
+    """By order, one of each repeat."""
 
     @property
     def steps(self) -> Sequence[Step[Result]]:
         own = [*super().steps, *([self.searching] if self.searching else []), *(step for _, step in self.controls)]
-        return [*own, *(step for work in self.again for step in work.steps)]
+        named = [step for steps in self.named.values() for step in steps]
+        return [*own, *(step for work in self.again for step in work.steps), *named]
 
     def gather(self, found: Found) -> KeptCell:
         cell = super().gather(found)
         again = [curve for work in self.again for curve in work.gather(found).curves]
         searched = replace(found[self.searching], **self.names) if self.searching else None
         controls = {kind: replace(found[step], **self.names) for kind, step in self.controls}
-        return KeptCell(cell.panel, cell.scores, cell.curves, cell.prompts, again, searched, controls)
+        named = {
+            order: Repeats(tuple(replace(found[step], **self.names, title=self.title) for step in steps))
+            for order, steps in self.named.items()
+        }
+        return KeptCell(cell.panel, cell.scores, cell.curves, cell.prompts, again, searched, controls, named)
 
 
 def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memory: int | None) -> KeptWork:
@@ -107,19 +118,37 @@ def plan(kind: StudyKind, panel: Kept, name: str, model: Model, task: Task, memo
             again.append(plan_once(kind, other, name, model, examples, memory, f" · repeat {number + 1}"))
     # Attention edges are scored inside their sweeps, and would be scored again for a few k more.
     works = [first, *again] if panel.units == "attention-edges" else _closer([first, *again], drawn)
-    return replace(works[0], again=tuple(works[1:]))
+    named = {
+        order: [named_plan(number, curves, one) for number, one in enumerate(drawn)]
+        for order, curves in _by_order(works).items()
+        if again and panel.units == "heads"
+    }
+    return replace(works[0], again=tuple(works[1:]), named=named)
 
 
 def _closer(works: Sequence[KeptWork], tasks: Sequence[Task]) -> list[KeptWork]:
     """Repeats with the curves that the mean of all asks for, in all orders but by chance."""
     if len(works) == 1:
         return list(works)
-    by_order = [dict(zip(work.panel.orders, work.sweeps, strict=True)) for work in works]
-    for order in (order for order in by_order[0] if order in SCORE_ORDERS):
-        curves = [sweeps[order] for sweeps in by_order]
-        for number, (work, task) in enumerate(zip(works, tasks, strict=True)):
-            by_order[number][order] = closer_plan(number, curves, work.scoring, task)
-    return [replace(work, sweeps=tuple(own.values())) for work, own in zip(works, by_order, strict=True)]
+    closer = {
+        order: [
+            closer_plan(number, curves, *of)
+            for number, of in enumerate(zip((work.scoring for work in works), tasks, strict=True))
+        ]
+        for order, curves in _by_order(works).items()
+    }
+    found = list[KeptWork]()
+    for number, work in enumerate(works):
+        sweeps = zip(work.panel.orders, work.sweeps, strict=True)
+        own = [closer[order][number] if order in closer else step for order, step in sweeps]
+        found.append(replace(work, sweeps=tuple(own)))
+    return found
+
+
+def _by_order(works: Sequence[KeptWork]) -> dict[str, list[Step[Curve]]]:
+    """The sweeps of all repeats, in all orders but by chance."""
+    sweeps = [dict(zip(work.panel.orders, work.sweeps, strict=True)) for work in works]
+    return {order: [own[order] for own in sweeps] for order in sweeps[0] if order in SCORE_ORDERS}
 
 
 def plan_once(

@@ -6,14 +6,18 @@ import numpy as np
 
 from ...core.words import in_words
 from ...sweeps import Curve, Repeats, UnitsNeeded
+from ...sweeps.curve import Interval
 from ...sweeps.needed import words_of_repeats
 
 NAMED = 10
 """Units that a sentence names."""
 
 
-def answer(title: str, repeats: Repeats, needed: UnitsNeeded, chance: Curve | None) -> str:
-    """One line per curve: number, names and accuracy are those of all its repeats together."""
+def answer(
+    title: str, repeats: Repeats, needed: UnitsNeeded, chance: Curve | None, together: Interval[float] | None = None
+) -> str:
+    """One line per curve: number, names and accuracy are those of all its repeats together. `together` is what the
+    named units explain, where that was measured beside the repeats."""
     curve = repeats.pooled
     share, units, keeps = _percent(needed.threshold), in_words(curve.units), curve.mode == "keep"
     if needed.value is None:
@@ -27,14 +31,17 @@ def answer(title: str, repeats: Repeats, needed: UnitsNeeded, chance: Curve | No
         said = f"{title}: {curve.model} loses {share} of the effect with {count} masked {sure}"
     if names := named(curve.ranking, needed.value):
         said += f": {names}"
+    if together is not None:
+        said += f". {_of_named(needed.value, together, keeps)}"
     if firm := firmness(repeats, needed.value):
         said += f". {firm}"
     if apart := words_of_repeats(needed.value, needed.span):
         said += f". {apart.removesuffix('.')}"
     if (by_chance := _explained(chance, needed.value)) is not None:
         verbs, done = (("explain", "explains"), by_chance) if keeps else (("take away", "takes away"), 1 - by_chance)
-        one, share = needed.value == 1, f"{round(done, 2) + 0.0:.2f}"  # 0.00 and not -0.00
-        said += f". {f'One random {units[:-1]}' if one else f'As many random {units}'} {verbs[one]} {share} of it"
+        one, about = needed.value == 1, "" if chance and needed.value in chance.ks else "about "
+        whose = f"One random {units[:-1]}" if one else f"As many random {units}"
+        said += f". {whose} {verbs[one]} {about}{_share(done)} of it"
     accuracy = float(curve.band("accuracy").value[-1 if keeps else 0])
     return f"{said}. The whole model is right on {_percent(accuracy)} of the prompts."
 
@@ -43,6 +50,14 @@ def named(ranking: Sequence[str], k: int) -> str:
     """The first of k units by their names, and how many more there are."""
     first = ranking[: min(k, NAMED)]
     return ", ".join(first) + (f" and {k - len(first):,} more" if first and k > len(first) else "")
+
+
+def _of_named(k: int, explained: Interval[float], keeps: bool) -> str:
+    """What the units that are named do as a set."""
+    these, s = ("Alone it", "s") if k == 1 else (f"Together these {k:,}", "")
+    low, high = (end if keeps else 1 - end for end in (explained.low, explained.high)[:: 1 if keeps else -1])
+    verb, value = (f"explain{s}", explained.value) if keeps else (f"take{s} away", 1 - explained.value)
+    return f"{these} {verb} {_share(value)} of it ({_share(low)} to {_share(high)})"
 
 
 def firmness(repeats: Repeats, k: int) -> str:
@@ -57,7 +72,6 @@ def firmness(repeats: Repeats, k: int) -> str:
     everywhere, every = times.count(count), "both repeats" if count == 2 else f"all {count} repeats"
     if k == 1:
         return f"It is the first in {every if everywhere else f'{times[0]} of {count} repeats'}"
-    # What is named was not measured as a set: repeats kept the units of their own rankings.
     kept, rest = f"Each repeat kept the first {k:,} {units} of its own ranking", times[: k - everywhere]
     if not rest:
         return f"{kept}, and they are these in {every}"
@@ -66,6 +80,10 @@ def firmness(repeats: Repeats, k: int) -> str:
         return f"{kept}; of these {k:,}, by mean rank, none is among them in {every}: they are {others}"
     verb, other = "is" if everywhere == 1 else "are", "the other" if len(rest) == 1 else "the others"
     return f"{kept}; of these {k:,}, by mean rank, {everywhere:,} {verb} among them in {every}, {other} {others}"
+
+
+def _share(of_effect: float) -> str:
+    return f"{round(of_effect, 2) + 0.0:.2f}"  # 0.00 and not -0.00
 
 
 def _percent(share: float) -> str:
