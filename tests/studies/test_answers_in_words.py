@@ -8,7 +8,8 @@ import pytest
 import headcount as hc
 from curves_by_hand import curve_of
 from headcount.studies.kept.table import _mixed
-from headcount.studies.kept.words import answer, firmness
+from headcount.studies.kept.words import answer, firmness, of_named
+from headcount.sweeps.curve import Interval
 
 
 def curve(total=20, needs=3, mode="keep", **changes):
@@ -75,6 +76,23 @@ def test_number_and_names_are_those_of_all_repeats():
     )
 
 
+@pytest.mark.parametrize(
+    ("k", "mode", "words"),
+    [
+        (7, "keep", "Together these 7 explain 0.87 of it (0.80 to 0.93)"),
+        (1, "keep", "Alone it explains 0.87 of it (0.80 to 0.93)"),
+        (7, "mask", "Together these 7 take away 0.13 of it (0.07 to 0.20)"),
+    ],
+)
+def test_what_the_named_heads_do_as_a_set(k, mode, words):
+    assert of_named(k, Interval(0.87, 0.8, 0.93), mode) == words
+
+
+def test_what_the_named_heads_explain_stands_behind_their_names():
+    said = answer("IOI", alone(curve()), curve().units_needed(0.9), None, Interval(0.87, 0.8, 0.93))
+    assert "a0.h0, a0.h1, a0.h2. Together these 3 explain 0.87 of it (0.80 to 0.93). The whole model" in said
+
+
 def test_the_mix_of_an_order_is_said_once_where_it_is_one():
     assert _mixed([0.0, 0.0], "heads") == (
         "all heads by the size of their effect; chosen on the train prompts of each repeat"
@@ -103,7 +121,9 @@ def test_ten_are_named_and_the_others_counted():
 
 def test_chance_is_read_between_the_points_that_were_measured():
     coarse = curve_of([[0, 1]] * 4, (0, 20))
-    assert "As many random heads explain 0.15 of it" in answer("IOI", alone(curve()), curve().units_needed(0.9), coarse)
+    assert "As many random heads explain about 0.15 of it" in answer(
+        "IOI", alone(curve()), curve().units_needed(0.9), coarse
+    )
 
 
 def test_what_is_masked_is_said_to_be_masked():

@@ -101,6 +101,9 @@ def test_the_summary_says_how_steady_the_first_heads_are(result):
     page = json.loads((result.folder / "report.json").read_text())
     assert f"{', '.join(entries[0]['which'][:10])}" in page["sentences"][0]
     assert steady["words"] in page["sentences"][0]
+    together = f"ogether these {steady['k']} explain {entries[0]['which_explained']:.2f} of it"
+    assert together in entries[0]["words"]
+    assert together in page["sentences"][0]
     assert entries[1]["stability"] is None, "chance has no ranking"
 
 

@@ -30,8 +30,9 @@ def test_repeats_are_the_steps_of_the_seeds_that_follow(folder):
     assert all(set(steps) <= set(together) for steps in alone), "so that each is found in the cache"
     left = [together[key] for key in set(together).difference(*alone)]
     assert sum(label.endswith("chance") for label in left) == 1, "which has draws, and is not repeated"
-    assert sum(label.endswith("absolute · closer") for label in left) == len(left) - 1 == 3
-    assert sum("repeat 2" in label for label in together.values()) == 3
+    assert sum(label.endswith("absolute · closer") for label in left) == 3
+    assert sum(label.endswith("absolute · named") for label in left) == len(left) - 4 == 3
+    assert sum("repeat 2" in label for label in together.values()) == 4
 
 
 def test_orders_by_chance_alone_are_not_repeated(folder):
@@ -83,6 +84,32 @@ def test_all_repeats_are_measured_where_their_mean_crosses(folder, shared_cache,
         "heads-kept", models=[folder], tasks=["ioi"], out=tmp_path, overrides={**overrides, "repeats": 1}, quiet=True
     ).cells
     assert not {before, reached} <= set(alone.curves[0].ks), "of its own accord it was not measured there"
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("mode", ["keep", "mask"])
+def test_the_heads_that_are_named_are_measured_as_a_set(folder, shared_cache, tmp_path, mode):
+    """By another way: cut by their names, on the prompts of every repeat."""
+    overrides = {**SMALL, "repeats": 3, "mode": mode}
+    study = read_study("heads-kept", models=[folder], tasks=["ioi"], overrides=overrides)
+    result = hc.run("heads-kept", models=[folder], tasks=["ioi"], out=tmp_path, overrides=overrides, quiet=True)
+    entry, model = result.summary["curves"][0], hc.load(folder)
+    assert any(set(entry["which"]) != set(one.ranking[: entry["needed"]]) for one in
+               result.cells[0].repeats(result.curves[0]).curves), "else every repeat has measured them"  # fmt: skip
+    heads = [f"a{layer}.h{head}" for layer in range(model.n_layers) for head in range(model.n_heads)]
+    cut = [head for head in heads if head not in entry["which"]] if mode == "keep" else entry["which"]
+    kept, none, whole = [], [], []
+    for seed in range(3):
+        task = study.panels[0].changed(seed=seed).examples(model)
+        for found, removed in ((kept, cut), (none, heads), (whole, [])):
+            measured = hc.measure(model, task, removed, fill="counterfactual")
+            found.append(measured.values(task.metric).mean())
+    (kept, none, whole) = (sum(found) / 3 for found in (kept, none, whole))
+    assert entry["which_explained"] == pytest.approx((kept - none) / (whole - none), rel=1e-4)
+    assert entry["which_low"] <= entry["which_explained"] <= entry["which_high"]
+    share = entry["which_explained"] if mode == "keep" else 1 - entry["which_explained"]
+    said = f"these {entry['needed']} {'explain' if mode == 'keep' else 'take away'} {share:.2f} of it"
+    assert said in entry["words"]
 
 
 def test_the_figure_shows_the_pooled_curve_and_the_caption_says_so():

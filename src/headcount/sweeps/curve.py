@@ -199,10 +199,10 @@ class Curve(Saved, Tabled, Shown):
         words = {**other.words, **self.words}
         return replace(self, ks=tuple(ks[order].tolist()), values=values, said=said, words=words)
 
-    def explained(self, k: int, level: float = 0.9) -> Interval[float]:
-        """Explained effect with the first k units, where that was measured."""
+    def at(self, k: int, metric: str = EXPLAINED, level: float = 0.9) -> Interval[float]:
+        """A metric with the first k units, where that was measured."""
         place = self._place(k)
-        return Interval(*(float(each[place]) for each in self.band(level=level)))
+        return Interval(*(float(each[place]) for each in self.band(metric, level)))
 
     def closeness(self, k: int) -> Closeness:
         """How close the first k units come to the whole model, prompt by prompt; of a chance order, in the mean of its
@@ -221,7 +221,7 @@ class Curve(Saved, Tabled, Shown):
         chosen_on, confirmed_on = self._halves()
         if len(set(confirmed_on._groups)) < 2 or (k := chosen_on.first_k(threshold, aim)) is None:
             return None
-        return Confirmed(k, *confirmed_on.explained(k, level), level, self.units, self.mode)
+        return Confirmed(k, *confirmed_on.at(k, level=level), level, self.units, self.mode)
 
     def area(self, kind: Literal["CPR", "CMD"], level: float = 0.9) -> Interval[float] | None:
         """MIB's areas, over the share of edges kept from 0.1 % to all: CPR, that under explained effect (higher is

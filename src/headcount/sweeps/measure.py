@@ -13,7 +13,7 @@ from ..core.saving import Floats, Row, Tabled
 from ..core.words import MODES, Mode, Positions
 from ..edit import Head, head_name
 from ..edit.cut import heads_of
-from ..meters import silent
+from ..meters import Advance, silent
 from ..models import Model, require_model
 from ..rank.scores import HeadScores
 from ..tasks.examples import Task, require_task
@@ -42,11 +42,11 @@ class Measured(Tabled):
 
     def of(self, metric: str, level: float = 0.9) -> Interval[float]:
         """The mean of a metric over the test prompts, and its interval."""
-        return self._at(len(self.heads), metric, level)
+        return self.curve.at(len(self.heads), metric, level)
 
     def whole(self, metric: str, level: float = 0.9) -> Interval[float]:
         """The same of the whole model."""
-        return self._at(self.curve.total if self.curve.mode == "keep" else 0, metric, level)
+        return self.curve.at(self.curve.total if self.curve.mode == "keep" else 0, metric, level)
 
     def values(self, metric: str) -> Floats:
         """A number for each test prompt."""
@@ -77,10 +77,6 @@ class Measured(Tabled):
         said = f"{curve.model} on {curve.task}, {how} ({named}fill {curve.fill}): {'; '.join([*told, explained])}"
         return "\n".join([said, *(f"Warning: {words}" for words in self.warnings)])
 
-    def _at(self, k: int, metric: str, level: float) -> Interval[float]:
-        place = self.curve.ks.index(k)
-        return Interval(*(float(end[place]) for end in self.curve.band(metric, level)))
-
 
 def measure(
     model: Model,
@@ -92,6 +88,7 @@ def measure(
     metric: str | None = None,
     positions: Positions = "all",
     seed: int = 0,
+    advance: Advance = silent,
 ) -> Measured:
     """What is left of a task without some heads, on its test split.
 
@@ -103,6 +100,7 @@ def measure(
     - `metric`: the one that explained effect speaks of; the task's own by default.
     - `positions`: where heads are removed.
     - `seed`: of the fill `resample`.
+    - `advance`: told how many prompts have been run.
 
     The numbers are those of `headcount.sweep` at the same heads.
     """
@@ -116,7 +114,7 @@ def measure(
     names = tuple(map(head_name, chosen))
     order = HeadScores(model.name, task.name, "given", metric or task.metric, first)
     asked = {"ks": [len(chosen)], "threshold": 0, "fill": fill, "metric": metric, "positions": positions, "seed": seed}
-    curve = sweep(model, task, order, **{mode: "absolute"}, **asked, advance=silent)  # type: ignore[arg-type]
+    curve = sweep(model, task, order, **{mode: "absolute"}, **asked, advance=advance)  # type: ignore[arg-type]
     return Measured(names, curve)
 
 

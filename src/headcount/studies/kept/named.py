@@ -8,15 +8,12 @@ its prompts, and the answer says what it explains.
 from collections.abc import Sequence
 from typing import cast
 
-import numpy as np
-
-from ...edit.cut import parse_head
-from ...rank.scores import HeadScores
-from ...sweeps import Curve, sweep
+from ...sweeps import Curve
+from ...sweeps.measure import measure
 from ...tasks.examples import Task
 from ..plan import Job, Step, mean_length
 from .closer import repeats_of
-from .told import CloserTold, Sweeping
+from .told import CloserTold
 
 
 def named_plan(number: int, curves: Sequence[Step[Curve]], task: Task) -> Step[Curve]:
@@ -30,14 +27,17 @@ def named_plan(number: int, curves: Sequence[Step[Curve]], task: Task) -> Step[C
 
 def named_step(job: Job[Task, CloserTold], *curves: Curve) -> Curve:
     """A curve with as many heads as are needed; with none and all alone where no number is enough."""
-    model, task, told = job.model, job.examples, job.settings["sweep"]
-    pooled = repeats_of(job, curves).pooled
-    values = np.zeros((1, model.n_layers, model.n_heads))
-    for rank, head in enumerate(map(parse_head, pooled.ranking)):
-        values[0][head] = pooled.total - rank
-    by_rank = HeadScores(model.name, task.name, f"mean rank by {pooled.method}", pooled.metric, values)
-    same = {name: value for name, value in told.items() if name in Sweeping.__annotations__}
-    asked = cast(Sweeping, {**same, pooled.mode: "absolute", "threshold": 0.0})
-    needed = pooled.first_k(told["threshold"])
-    ks, advance = [] if needed is None else [needed], job.paid(mean_length(task.test))
-    return sweep(model, task, by_rank, **asked, ks=ks, advance=advance)
+    told, pooled = job.settings["sweep"], repeats_of(job, curves).pooled
+    names = pooled.ranking[: pooled.first_k(told["threshold"]) or 0]
+    found = measure(
+        job.model,
+        job.examples,
+        names,
+        told["fill"],
+        mode=pooled.mode,
+        metric=told["metric"],
+        positions=told.get("positions", "all"),
+        seed=told["seed"],
+        advance=job.paid(mean_length(job.examples.test)),
+    )
+    return found.curve

@@ -246,8 +246,8 @@ def _entry(
     metric, accuracy = pooled.band(curve.metric).value, pooled.band("accuracy").value
     whole, none = (-1, 0) if curve.mode == "keep" else (0, -1)
     names = list(repeats.ranking[: needed.value]) if needed.value is not None and curve.units == "heads" else []
-    together = None if named is None or needed.value is None else named.by_prompt.explained(needed.value)
-    of_names = together or (pooled.explained(len(names)) if names else None)
+    together = None if named is None or needed.value is None else named.by_prompt.at(needed.value)
+    of_names = together or (pooled.at(len(names)) if names else None)
     return {
         **facts_of(curve, "task", "model", "method", "order", "mix", "mode", "fill"),
         "mixes": [one.mix for one in repeats.curves if one.mix is not None],

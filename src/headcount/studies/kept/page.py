@@ -7,12 +7,13 @@ from ...core.errors import HeadcountError
 from ...core.words import CHANCE_ORDERS, SCORE_ORDERS, ScoreOrder, in_words
 from ...edit import Fill
 from ...rank.scores import EdgeScores, HeadScores
+from ...sweeps.curve import Interval
 from ...sweeps.needed import words_of_repeats
 from ...view.page.curves import control_data
 from ...view.page.data import CircuitData, ControlData, CurveData, MapData, PanelData, Report
 from ...view.page.maps import map_data, order_data
 from ..report import Found
-from .words import named
+from .words import named, of_named
 
 if TYPE_CHECKING:
     from .controls import ControlEntry
@@ -69,7 +70,15 @@ def _needed(entry: "KeptEntry", panel: PanelData, ranked: str) -> str:
     stability = entry.get("stability")
     firm = stability.get("words", "") if stability else ""  # older summaries say less
     apart = words_of_repeats(entry["needed"], entry["needed_range"]).removesuffix(".")
-    return ". ".join(filter(None, [said, firm, apart])) + "."
+    return ". ".join(filter(None, [said, _as_a_set(entry), firm, apart])) + "."
+
+
+def _as_a_set(entry: "KeptEntry") -> str:
+    """What the named heads explain, where repeats kept others; older summaries do not know."""
+    value, low, high = entry.get("which_explained"), entry.get("which_low"), entry.get("which_high")
+    if entry["repeats"] == 1 or entry["needed"] is None or value is None or low is None or high is None:
+        return ""
+    return of_named(entry["needed"], Interval(value, low, high), entry["mode"])
 
 
 def _control(entry: "ControlEntry") -> str:

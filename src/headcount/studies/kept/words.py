@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...core.words import in_words
+from ...core.words import Mode, in_words
 from ...sweeps import Curve, Repeats, UnitsNeeded
 from ...sweeps.curve import Interval
 from ...sweeps.needed import words_of_repeats
@@ -32,7 +32,7 @@ def answer(
     if names := named(curve.ranking, needed.value):
         said += f": {names}"
     if together is not None:
-        said += f". {_of_named(needed.value, together, keeps)}"
+        said += f". {of_named(needed.value, together, curve.mode)}"
     if firm := firmness(repeats, needed.value):
         said += f". {firm}"
     if apart := words_of_repeats(needed.value, needed.span):
@@ -52,12 +52,13 @@ def named(ranking: Sequence[str], k: int) -> str:
     return ", ".join(first) + (f" and {k - len(first):,} more" if first and k > len(first) else "")
 
 
-def _of_named(k: int, explained: Interval[float], keeps: bool) -> str:
+def of_named(k: int, explained: Interval[float], mode: Mode) -> str:
     """What the units that are named do as a set."""
     these, s = ("Alone it", "s") if k == 1 else (f"Together these {k:,}", "")
-    low, high = (end if keeps else 1 - end for end in (explained.low, explained.high)[:: 1 if keeps else -1])
-    verb, value = (f"explain{s}", explained.value) if keeps else (f"take{s} away", 1 - explained.value)
-    return f"{these} {verb} {_share(value)} of it ({_share(low)} to {_share(high)})"
+    if mode == "mask":
+        lost = _share(1 - explained.value), _share(1 - explained.high), _share(1 - explained.low)
+        return "{} take{} away {} of it ({} to {})".format(these, s, *lost)
+    return "{} explain{} {} of it ({} to {})".format(these, s, *map(_share, explained))
 
 
 def firmness(repeats: Repeats, k: int) -> str:
