@@ -276,7 +276,7 @@ def test_forecast_needs_a_config_and_no_weights(headcount):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("forecast", "nowhere/nothing/at/all"), "There is no config at"),
+        (("forecast", "nowhere/nothing/at/all"), "There is no model folder at nowhere"),
         (("forecast", "gpt2", "--readers", "neurons"), "Readers are kv-heads or query-heads"),
         (("forecast", "gpt2", "--memory", "much"), "Memory is written as 8GB or 500MB"),
         (("forecast", "gpt2", "--length", "0"), "A prompt has at least one token"),

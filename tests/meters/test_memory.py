@@ -110,7 +110,7 @@ def test_more_memory_never_fails_where_less_works():
 
 
 def test_what_has_no_config_or_no_edges(tmp_path):
-    with pytest.raises(hc.HeadcountError, match="There is no config at .*Known without the hub: smollm2, tiny, .*gpt2"):
+    with pytest.raises(hc.HeadcountError, match=r"There is no config\.json in .*save_pretrained"):
         hc.forecast(str(tmp_path))
     for text in ("{", '{"model_type": "llama", "hidden_size": "abc"}'):
         (tmp_path / "config.json").write_text(text)

@@ -1,7 +1,10 @@
 """From what the user has to a model: folders, modules, names, and clear words where it cannot be had."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
+from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
 
 import headcount as hc
 from families import prompts, tiny
@@ -74,6 +77,53 @@ def test_a_broken_folder_is_refused_in_a_sentence(folder):
 def test_an_unknown_name_says_what_was_tried():
     with pytest.raises(hc.HeadcountError, match="neither a named model.*smollm2.*nor a local folder.*hub did not"):
         hc.load("no-such/model")
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        ("my modl", "Did you mean 'my model'?"),
+        ("./my modl", "Did you mean 'my model'?"),
+        ("kept/my modl", "Did you mean 'kept/my model'?"),
+        ("kpet/my model", "Did you mean 'kept/my model'?"),
+        ("foo-", "Known: smollm2,"),
+    ],
+)
+def test_a_misspelt_folder_is_met_with_the_one_beside_it(tmp_path, monkeypatch, source, wanted):
+    """In our words, also where huggingface_hub has rules for names."""
+    monkeypatch.chdir(tmp_path)
+    for there in ("my model", "kept/my model", "kept/another"):
+        (tmp_path / there).mkdir(parents=True)
+    with pytest.raises(hc.HeadcountError, match="There is no (model )?folder") as error:
+        hc.load(source)
+    assert wanted in str(error.value)
+    assert "alphanumeric" not in str(error.value)
+
+
+def _refused(kind):
+    """As the hub says no."""
+    return kind("404 Client Error.", response=SimpleNamespace(headers={}, request=None))
+
+
+@pytest.mark.parametrize(
+    ("cause", "why"),
+    [
+        (lambda: _refused(RepositoryNotFoundError), "no model of that name, or only for those who are logged in"),
+        (lambda: _refused(GatedRepoError), "it is gated; ask for access on its page"),
+        (lambda: LocalEntryNotFoundError("Cannot find it in the disk cache."), "it was not asked"),
+        (lambda: None, "We couldn't connect"),
+    ],
+)
+def test_why_the_hub_did_not_deliver_is_told_in_our_words(monkeypatch, cause, why):
+    """As far as transformers says what it stumbled over."""
+
+    def raising(*_, **__):
+        raise OSError("We couldn't connect to 'https://huggingface.co' to load the files, and so on.") from cause()
+
+    monkeypatch.setattr("headcount.models.pretrained.check_config", raising)
+    with pytest.raises(hc.HeadcountError, match=f"the hub did not deliver it: .*{why}") as found:
+        hc.load("smol-lm/one")
+    assert ("We couldn't" in str(found.value)) == (cause() is None)
 
 
 def test_a_module_takes_no_loading_options():

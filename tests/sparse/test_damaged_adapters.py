@@ -102,5 +102,5 @@ def test_an_adapter_that_names_itself_as_its_base_is_refused(sparse):
     found = json.loads((sparse / FACTS).read_text())
     (sparse / FACTS).write_text(json.dumps(found | {"base": str(sparse)}))
     refused(sparse, "as its base, which is no dense model")
-    with pytest.raises(hc.HeadcountError, match="There is no config at|cannot be used"):
+    with pytest.raises(hc.HeadcountError, match="There is no config.json in|cannot be used"):
         hc.forecast(str(sparse))

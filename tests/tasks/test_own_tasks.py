@@ -118,6 +118,37 @@ def test_a_study_of_answers_without_a_space_names_what_fixes_them(headcount, own
     assert code in (0, 2), "where a name is two tokens, it is refused"
 
 
+@pytest.mark.usefixtures("no_figures")
+def test_a_study_says_how_many_lines_of_a_file_it_leaves_out(own_cache, tmp_path):
+    """A line that stands there twice counts once; `split` may fill one side alone."""
+
+    def at(line, place):
+        return {**line, **{side: line[side].replace("park", place) for side in ("clean", "corrupt")}}
+
+    lines = [at(line, place) for line in LINES for place in ("park", "house")]
+    file = written(tmp_path / "mine.jsonl", [*lines, lines[0]])
+    asked = {"points": 2, "draws": 1, "orders": ["absolute"], "method": "attribution"}
+
+    def warned(kind, path=file, **more):
+        out = tmp_path / "out"
+        found = hc.run(kind, models=["tiny"], tasks=[path], out=out, overrides=more, quiet=True)
+        return [words for words in found.summary["warnings"] if "are used" in words]
+
+    assert warned("heads-kept", **asked, n=4, repeats=1) == [f"{file}: 4 of its 8 examples are used; n=8 uses all."]
+    in_each = [f"{file}: 4 of its 8 examples are used in each repeat; n=8 uses all."]
+    assert warned("heads-kept", **asked, n=4, repeats=2) == in_each
+    assert warned("heads-kept", **asked, n=8, repeats=1) == []
+    assert warned("heads-kept", "ioi", **asked, n=4, repeats=1) == []
+    sides = [{**line, "split": "test" if number < 2 else "train"} for number, line in enumerate(lines)]
+    uneven = written(tmp_path / "uneven.jsonl", sides)
+    few = [f"{uneven}: 6 of its 8 examples are used; n=12 uses all."]
+    assert warned("heads-kept", uneven, **asked, n=8, repeats=1) == few
+    fit = {"seeds": 1, "updates": 2, "batch": 2, "ks": [1]}
+    assert warned("head-roles", **fit, n=8, test=3) == [f"{file}: 7 of its 8 examples are used; test=0 uses all."]
+    both = [f"{file}: 5 of its 8 examples are used; n=8 and test=0 use all."]
+    assert warned("head-roles", **fit, n=6, test=2) == both
+
+
 def test_answers_glued_to_their_prompts_are_told_from_others(tmp_path):
     def said(clean, answer):
         return glued(str(written(tmp_path / "a.jsonl", [{"clean": clean, "corrupt": clean, "answer": answer}])))

@@ -15,6 +15,7 @@ from ..core.words import Readers
 from ..models.adapters import has_adapter
 from ..models.gated_folder import SparseFacts, is_sparse
 from ..models.loading import NAMED
+from ..models.missing import not_delivered, require_hub_id
 from ..models.written_config import count_weights, written_config
 from ..tasks.examples import Pair
 from .memory import MAX_TOKENS_A_BATCH, Sizes, plan_circuits, plan_scores, show_bytes
@@ -80,6 +81,11 @@ def read_config(source: str) -> PretrainedConfig:
         source = SparseFacts.load(place).base  # an adapter has its base's shape
         place = NAMED[source]() if source in NAMED else local_path(source)
     local = (place / "config.json").is_file()
+    known = (*NAMED, *SHAPES)
+    if not local and place.exists():
+        raise HeadcountError(f"There is no config.json in {place}. Point to the folder that save_pretrained wrote.")
+    if not local:
+        require_hub_id(source, known)
     try:
         where = str(place) if local else source
         written_config(where, {"local_files_only": local})
@@ -91,7 +97,4 @@ def read_config(source: str) -> PretrainedConfig:
     except Exception as error:  # of transformers and the hub: no common class
         if local:
             raise HeadcountError(f"The config in {place} cannot be used: {in_short(error)}") from error
-        raise HeadcountError(
-            f"There is no config at {quoted(source)}, neither a folder nor a hub id. Known without the hub:"
-            f" {', '.join((*NAMED, *SHAPES))}. ({in_short(error)} …)"
-        ) from error
+        raise HeadcountError(not_delivered(source, known, error)) from error

@@ -10,6 +10,8 @@ from functools import cache
 
 from .changes import changing
 
+GGUF = ".gguf"
+
 
 @contextmanager
 def parsed_once() -> Iterator[None]:

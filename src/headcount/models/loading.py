@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
-from ..core.errors import HeadcountError, did_you_mean, in_short
+from ..core.errors import HeadcountError, in_short
 from ..core.plain import plain, quoted
 from ..core.provenance import Facts
 from ..core.reading import local_path
@@ -18,15 +18,16 @@ from . import bundled, smollm2
 from .adapters import base_of, fit_vocabulary, has_adapter, is_adapted, is_adapter, is_peft, merge_adapter, unwrapped
 from .anatomy import find_anatomy
 from .gated_folder import SparseFacts, is_sparse, make_sparse
-from .gguf_files import parsed_once
+from .gguf_files import GGUF, parsed_once
 from .hub_adapters import fetched_adapter
+from .missing import not_delivered, require_hub_id
 from .model import Model
 from .plain_weights import eager
 from .pretrained import load_pretrained, load_tokenizer
 
 NAMED: dict[str, Callable[[], Path]] = {"smollm2": smollm2.folder, **bundled.FOLDERS}
 """Models known by a short name; the function returns their folder and fetches it first where need be."""
-GGUF, CHECKPOINT = ".gguf", re.compile(r"checkpoint-\d+")
+CHECKPOINT = re.compile(r"checkpoint-\d+")
 
 
 def load(
@@ -144,8 +145,7 @@ def _from_pretrained(
         if placed_by_map:
             del options["dtype"]
     where = f"The model {quoted(source) if place is None else f'in {place}'}"
-    neither = f"is neither a named model ({', '.join(NAMED)}) nor a local folder, and the hub did not deliver it"
-    refusal = "" if place is not None else f"{where} {neither}. Check the spelling, the connection, or give a folder"
+    refusal = partial(not_delivered, source, NAMED) if place is None else None
     if place is not None and place.suffix == GGUF:
         options["gguf_file"], place = place.name, place.parent
     shared: dict[str, Any] = {key: options[key] for key in ("revision", "token", "gguf_file") if key in options}
@@ -187,11 +187,7 @@ def _place(source: str) -> Path | None:
         raise HeadcountError(
             f"{source} is a file. A model is a folder that save_pretrained wrote, a GGUF file, a hub id, or a name."
         )
-    if source.startswith((".", "/", "~")) or source.count("/") > 1:
-        raise HeadcountError(f"There is no model folder at {source}.{did_you_mean(source, NAMED)}")
-    # A slip in a name is told at once, before the hub is asked.
-    if get_close_matches(source, NAMED, n=1, cutoff=0.75):
-        raise HeadcountError(f"There is no model {quoted(source)}.{did_you_mean(source, NAMED)}")
+    require_hub_id(source, NAMED)
     return None
 
 

@@ -1,7 +1,7 @@
 """`from_pretrained` with nothing left to chance. transformers fills weights that a file lacks with random numbers and
 leaves out those that it does not know; here both are refused by name, and what was loaded is run once."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypedDict
@@ -20,16 +20,17 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "tok
 TRIED = "One word, and two."
 TRIED_TOKENS = 8  # from the whole vocabulary, two at a time
 SHOWN = 2  # names of weights in a message
-SHORT, LONG = 60, 160  # letters of what another library said, behind a long sentence and behind a short one
 HALVES = (torch.float16, torch.bfloat16)
 WHOLE = {"BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64"}
 """Kinds of numbers in a safetensors file that no plain weight has."""
 CONFIG_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "subfolder")
 
 
-def load_pretrained(source: str | Path, options: Facts, where: str, refusal: str = "") -> PreTrainedModel:
-    """The HF module of a folder or hub id, whole and tried out; `where` names it in messages, and `refusal` says that
-    it could not be loaded."""
+def load_pretrained(
+    source: str | Path, options: Facts, where: str, refusal: Callable[[Exception], str] | None = None
+) -> PreTrainedModel:
+    """The HF module of a folder or hub id, whole and tried out; `where` names it in messages, and `refusal` says of an
+    error why it could not be loaded."""
     options = {"trust_remote_code": False, **options}
     try:
         if "gguf_file" not in options:  # which has its config inside
@@ -41,8 +42,8 @@ def load_pretrained(source: str | Path, options: Facts, where: str, refusal: str
     except (HeadcountError, MemoryError):
         raise
     except Exception as error:  # of transformers and all that it calls, for files that are missing, broken or hostile
-        words, room = (refusal, SHORT) if refusal else (f"{where} could not be loaded", LONG)
-        raise HeadcountError(f"{words}: {in_short(error, room)}") from error
+        words = refusal(error) if refusal else f"{where} could not be loaded: {in_short(error)}"
+        raise HeadcountError(words) from error
     _require_all(loaded[1], where, hf)
     _require_floats(Path(source), where, hf)
     require_finite(hf, where)

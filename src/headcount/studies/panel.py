@@ -105,6 +105,10 @@ class Panel(Settings):
     def check_together(cls, panels: "Sequence[Self]", path: str) -> None:
         """Say what can be known to be wrong with panels that stand in one study."""
 
+    def measured(self, tests: int) -> int:
+        """How many of so many test examples are measured."""
+        return tests
+
     def examples(self, model: "Model") -> Fingerprinted:
         """What is asked of a model."""
         from dataclasses import replace

@@ -28,6 +28,7 @@ from .executors import engaged
 from .executors.in_process import in_process
 from .executors.schedule import Executor, Ledger
 from .kind import Cell, Summary, Together
+from .left_out import left_out
 from .names import named_apart
 from .outputs import S, StepNamed, holds_another, results, write_common
 from .plan import Asked, Found, Plan, Step, Work
@@ -80,7 +81,8 @@ class Planned:
     of_cells: Plan
     """The same without what is done for all cells together."""
     warnings: list[str]
-    """Of models in half precision, how far they are rounded; of files, that answers lack a space."""
+    """Of models in half precision, how far they are rounded; of files, that answers lack a space, or how many lines are
+    left out."""
 
     @property
     def last(self) -> Sequence[Step[Result]]:
@@ -229,6 +231,7 @@ def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned
     kind, steps_of = study.kind, study.kind.part("steps")
     made: dict[tuple[int, str], Work[Cell]] = {}
     coarse: dict[str, str] = {}
+    unused: list[str] = []
     files = (task for task in dict.fromkeys(panel.task for panel in study.panels) if is_own(task))
     unspaced = [glued(task) for task in files if Path(task).is_file()]
     for name in study.models:  # each model is loaded once, whatever the order of the panels
@@ -237,6 +240,7 @@ def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned
                 asked: Asked = {"kind": kind.name, "panel": panel.facts()}
                 model, examples = bench.model(name, asked), bench.examples(name, asked)
                 examples = named_apart(study.panels, index, examples)
+                unused.append(left_out(panel, examples))
                 if is_coarse(model) and name not in coarse:
                     coarse[name] = words_of_rounding(model, examples)
                 made[index, name] = steps_of.plan(kind, panel, name, model, examples, memory)
@@ -246,4 +250,5 @@ def plan_study(study: Study, bench: Bench, memory: int | None = None) -> Planned
         together = steps_of.together([work for row in works for work in row])
     steps = [step for work in made.values() for step in work.steps]
     plan = Plan.of([*steps, *(together.steps if together else [])])
-    return Planned(works, together, plan, Plan.of(steps), [*coarse.values(), *filter(None, unspaced)])
+    warned = dict.fromkeys(filter(None, [*coarse.values(), *unspaced, *unused]))
+    return Planned(works, together, plan, Plan.of(steps), list(warned))

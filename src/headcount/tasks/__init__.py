@@ -85,7 +85,8 @@ def task(
       `tasks/entries.py`; a published set, or `lm-eval:NAME`; behind `nonsense:` its prompts with answers dealt out at
       random. Or the records themselves, a list of dicts or a `datasets.Dataset`.
     - `model`: its tokenizer decides which words can be used.
-    - `n`: how many examples in all. A JSONL file gives at most that many.
+    - `n`: how many examples in all. A file of your own gives at most that many; `available` of the task says
+      how many it has.
     - `seed`: the same seed gives the same examples.
     - `split`: what train and test do not share: `words`, those that answers are made of; or, of built-in pairs,
       `templates`, and all words that fill them too.
@@ -141,8 +142,9 @@ def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
 
 
 def _own(name: str, entries: Mapping[int, Entry], where: str, tokens: Tokens, n: int, seed: int) -> Task:
-    train, test, metric = examples_of(entries, where, tokens, n, seed)
-    return Task(name, name.replace("-", " ").replace("_", " "), metric, train, test)
+    train, test, metric = examples_of(entries, where, tokens, seed)
+    title, half, available = name.replace("-", " ").replace("_", " "), n // 2, (len(train), len(test))
+    return Task(name, title, metric, train[:half], test[:half], available)
 
 
 def _source(name: str, split: SplitBy) -> AnySource:

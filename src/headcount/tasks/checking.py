@@ -106,7 +106,7 @@ def check_entries(model: Model, entries: Mapping[int, Entry], where: str = "file
 def _refused(entries: Mapping[int, Entry], where: str, tokens: Tokens) -> str:
     """A line that is wrong, splits that contradict each other, or too few examples for both."""
     try:
-        examples_of(entries, where, tokens, 2 * len(entries), seed=0)
+        examples_of(entries, where, tokens, seed=0)
     except HeadcountError as error:
         return str(error)
     return ""

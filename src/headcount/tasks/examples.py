@@ -130,6 +130,8 @@ class Task:
     metric: str
     train: Examples = field(repr=False)
     test: Examples = field(repr=False)
+    available: tuple[int, int] | None = None
+    """Train and test examples that a file or records of the user's own hold, of which n may leave some out."""
 
     def facts(self) -> Facts:
         """For provenance."""

@@ -30,11 +30,9 @@ Entry = dict[str, object]
 """The fields of a line, of any type until they are read."""
 
 
-def examples_of(
-    entries: Mapping[int, Entry], where: str, tokens: Tokens, n: int, seed: int
-) -> tuple[Examples, Examples, str]:
-    """Train and test examples of lines by their numbers, at most n in all, and their metric; an error names the first
-    line that is wrong. Lines that name no split are given to the smaller side."""
+def examples_of(entries: Mapping[int, Entry], where: str, tokens: Tokens, seed: int) -> tuple[Examples, Examples, str]:
+    """Train and test examples of lines by their numbers, and their metric; an error names the first line that is wrong.
+    Lines that name no split are given to the smaller side."""
     found: dict[Example, Line] = {}
     for line in read_each(entries, tokens):
         if line.error or line.example is None:
@@ -46,9 +44,8 @@ def examples_of(
             f"The task {where} must hold at least one train and one test example, but it has {len(train)} and"
             f" {len(test)} different ones. Add lines, or share them out with the field 'split'."
         )
-    half = max(n // 2, 1)
     metric = "log_prob" if have_targets(entries) else "logit_diff"
-    return cast(Examples, tuple(train[:half])), cast(Examples, tuple(test[:half])), metric
+    return cast(Examples, tuple(train)), cast(Examples, tuple(test)), metric
 
 
 def read_entry(entry: Entry, has_targets: bool, tokens: Tokens) -> Example:

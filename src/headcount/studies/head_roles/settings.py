@@ -34,6 +34,9 @@ class HeadRolesPanel(Panel, Fit):
     def fit(self) -> Fit:
         return Fit(**{name: getattr(self, name) for name in Fit.model_fields})
 
+    def measured(self, tests: int) -> int:
+        return min(tests, self.test or tests)
+
     def check(self) -> None:
         from ...edit import Fill
 

@@ -57,7 +57,7 @@ def plan(kind: StudyKind, panel: HeadRolesPanel, name: str, model: Model, task: 
     told = FitTold(fit=panel.fit.facts(), fill=panel.fill, seed=panel.seed)
     runs, each = panel.fit.forwards(len(task.train)), mean_length(task.train)
     fitting = subject.step(f"{label} · gating", fit_step, told, runs, each, memory=taken)
-    tests, ks = task.test[: panel.test or None], len(role_grid(model.head_count, panel.ks))
+    tests, ks = task.test[: panel.measured(len(task.test))], len(role_grid(model.head_count, panel.ks))
     grid = panel.ks if isinstance(panel.ks, str) else list(panel.ks) or None
 
     def swept(order: str) -> Step[Curve]:
