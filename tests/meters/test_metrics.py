@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import headcount as hc
-from headcount.meters.metrics import METRICS, OF_PAIRS, Reference, measure_all, metric_named
+from headcount.meters.metrics import METRICS, OF_PAIRS, RANGES, Reference, measure_all, metric_named, range_of
 from headcount.tasks.batches import collate
 
 # Probabilities 0.5, 0.2, 0.2, 0.1 for tokens 0 to 3.
@@ -57,6 +57,25 @@ def test_all_metrics_come_from_one_pass():
         "accuracy",
         "kl",
     }
+
+
+def test_metrics_reach_the_ends_of_their_ranges_and_no_further():
+    """Logits from flat to all but certain, of all tokens in turn."""
+    logits = torch.cat([LOGITS, *(scale * torch.eye(4, dtype=torch.float64) for scale in (1, 10, 400))])
+    pair = collate([hc.Pair((0,), (0,), (0,), (1,))] * len(logits), torch.device("cpu"))
+    uncut = Reference.of(logits[2].expand_as(logits))
+    found = {name: values[0] for name, values in measure_all(logits, pair, OF_PAIRS, uncut).items()}
+    found["log_prob_per_token"] = METRICS["log_prob_per_token"](logits, pair)
+    for name, values in found.items():
+        low, high = range_of(name)
+        assert float(values.min()) >= low - 1e-12, name
+        assert float(values.max()) <= high + 1e-12, name
+        reached = values.aminmax()
+        for end, bound in zip(reached, (low, high), strict=True):
+            assert not math.isfinite(bound) or float(end) == pytest.approx(bound, abs=1e-6), name
+    assert [name for name in found if name not in RANGES] == ["logit_diff"]
+    assert range_of("prob_diff_change") == (-2, 2)
+    assert range_of("log_prob_change") == range_of("logit_diff_change") == (-math.inf, math.inf)
 
 
 def test_an_unknown_metric_suggests_the_nearest():

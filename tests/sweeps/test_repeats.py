@@ -135,3 +135,31 @@ def test_a_resampling_of_repeats_that_jumps_at_one_head_does_not_need_all_of_the
     assert needed.value == 12
     assert 12 < needed.high <= 14
     assert hc.Repeats(jumping).pooled.units_needed(0.9).high == 30, "as a single ranking would have it"
+
+
+NEAR_AN_END = {
+    "kl": ([0.0, 0.01, 0.4], "low", 0.0),
+    "log_prob": ([-0.01, -0.5, -0.02], "high", 0.0),
+    "log_prob_per_token": ([-0.01, -0.5, -0.02], "high", 0.0),
+    "prob_diff": ([-0.99, -0.2, -1.0], "low", -1.0),
+    "accuracy": ([1.0, 0.75, 1.0], "high", 1.0),
+    "accuracy_change": ([-1.0, -0.75, -0.2], "low", -1.0),
+}
+"""Means of three repeats, and the end that their interval would pass."""
+
+
+@pytest.mark.parametrize("metric", NEAR_AN_END)
+def test_no_interval_goes_beyond_what_a_metric_can_be(metric):
+    means, end, bound = NEAR_AN_END[metric]
+    plain = [rising(20, ks=(0, 50, 100)) for _ in means]
+    curves = [
+        replace(c, values={**c.values, metric: np.full((1, 3, 4), mean)}) for c, mean in zip(plain, means, strict=True)
+    ]
+    pooled = hc.Repeats(tuple(curves)).pooled
+    free = replace(pooled, values={**pooled.values, "unbounded": pooled.values[metric]}).band("unbounded")
+    assert (free.low < bound if end == "low" else free.high > bound).all(), "it would pass it"
+    band = pooled.band(metric)
+    assert (getattr(band, end) == bound).all()
+    other = "high" if end == "low" else "low"
+    np.testing.assert_array_equal(getattr(band, other), getattr(free, other))
+    assert all(row["low"] <= row["value"] <= row["high"] for row in pooled.rows())

@@ -4,6 +4,7 @@ With several right or wrong tokens, a logit difference compares the best of each
 sums. A completion is predicted token by token: its log-probability is the sum over the tokens of its target.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -64,6 +65,27 @@ SAID = ("said", "said_chance")
 OF_PAIRS = ("logit_diff", "prob_diff", "log_prob", "accuracy", "kl")
 OF_COMPLETIONS = ("log_prob", "log_prob_per_token", "accuracy")
 """Everything that is reported at every point of a sweep."""
+
+
+SHARE, CHANGE = (0.0, 1.0), "_change"
+RANGES: dict[str, tuple[float, float]] = {
+    "accuracy": SHARE,
+    "prob_diff": (-1.0, 1.0),
+    "log_prob": (-math.inf, 0.0),
+    "log_prob_per_token": (-math.inf, 0.0),
+    "kl": (0.0, math.inf),
+    **dict.fromkeys(("exact", "accepted", "unaffected", "bleu", "chrf", "rouge1"), SHARE),  # of written answers
+    "similarity": (-1.0, 1.0),
+}
+"""What a metric can be, where that is not any number."""
+
+
+def range_of(name: str) -> tuple[float, float]:
+    """The least and the most that a metric can be; of its change (`kl_change`), the furthest that it can move."""
+    if name.endswith(CHANGE):
+        low, high = range_of(name.removesuffix(CHANGE))
+        return low - high, high - low
+    return RANGES.get(name, (-math.inf, math.inf))
 
 
 def measured(examples: Sequence[Example]) -> tuple[str, ...]:

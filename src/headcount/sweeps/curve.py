@@ -11,6 +11,7 @@ from ..core.provenance import Facts
 from ..core.saving import Floats, Row, Saved, Tabled
 from ..core.shown import Shown
 from ..core.words import AIMS, Aim, CurveKind, Mode, in_words
+from ..meters.metrics import range_of
 from .needed import (
     NEAR,
     Bools,
@@ -121,14 +122,15 @@ class Curve(Saved, Tabled, Shown):
 
     def band(self, metric: str = EXPLAINED, level: float = 0.9) -> Interval[Floats]:
         """Mean over pairs and draws, with an interval over both, resampled together: of a chance order its draws and
-        the pairs, of any other the pairs."""
+        the pairs, of any other the pairs. Neither goes beyond what the metric can be: intervals are widened for few
+        groups, and know nothing of that; nor do sums of rounded numbers."""
         if metric not in self.metrics:
             raise HeadcountError(f"This curve has no metric {metric!r}.{did_you_mean(metric, self.metrics)}")
         value, samples = self._mean(metric), self._samples(metric, level)
         if metric != EXPLAINED and np.isin(self.values[metric], (0, 1)).all():
             return Interval(value, *share_ends(value, samples, len(set(self._groups)), self.pairs, level))
         low, high = np.quantile(samples, ends_of(level), axis=0)
-        return Interval(value, low, high)
+        return Interval(*(np.clip(each, *range_of(metric)) for each in (value, low, high)))
 
     def warning(self) -> str | None:
         """Why explained effect means little here: removing all units does not lower the metric beyond chance."""

@@ -22,7 +22,7 @@ from ..core.words import ROLES, GateBase, Role
 from ..edit import Filler, head_name
 from ..meters import Advance, HeadMeter, Readings, Values
 from ..meters.meter import WHOLE, Part, T
-from ..meters.metrics import SAID
+from ..meters.metrics import CHANGE, SAID
 from ..models import Model
 from ..models.changes import leaves_no_trace
 from ..rank.roles import HeadRoles
@@ -92,8 +92,8 @@ def _with_changes(curve: Curve) -> Curve:
         if ablated == name:
             values[name] = value
         else:
-            values[f"{ablated}_change"] = curve.values[ablated] - value
-    return replace(curve, values=values, metric="log_prob_change")
+            values[f"{ablated}{CHANGE}"] = curve.values[ablated] - value
+    return replace(curve, values=values, metric=f"log_prob{CHANGE}")
 
 
 @leaves_no_trace
