@@ -162,7 +162,22 @@ def test_token_ids_that_make_no_sense_name_their_line(headcount, folder, tmp_pat
 
 def test_values_out_of_range_are_told_before_a_model_is_loaded(headcount):
     for option, value in (("--seed", -1), ("--threshold", 2), ("-n", 0)):
-        assert "The options: " in bad(headcount, "run", "heads-kept", "--model", "never-loaded", option, value)
+        err = bad(headcount, "run", "heads-kept", "--model", "never-loaded", option, value)
+        assert f"headcount: --{option.strip('-')} must be " in err
+
+
+@pytest.mark.parametrize(
+    ("kind", "option", "value", "words"),
+    [
+        ("heads-kept", "--order", "foo", "--order cannot be 'foo'. Known: absolute, best,"),
+        ("heads-kept", "--order", "", "--order must not be empty."),
+        ("heads-kept", "--control", "x", "--control cannot be 'x'."),
+        ("masked-heads", "--new-tokens", 0, "--new-tokens must be at least 1 "),
+        ("head-roles", "--free-rate", "a", "--free-rate takes comma-separated numbers; got 'a'."),
+    ],
+)
+def test_an_option_is_called_by_its_own_name_and_not_by_its_key(headcount, kind, option, value, words):
+    assert f"headcount: {words}" in bad(headcount, "run", kind, option, value)
 
 
 def test_a_slip_in_a_models_name_is_told_without_asking_the_hub(headcount):

@@ -223,7 +223,9 @@ def test_units_are_kept_in_an_order_that_the_scores_have():
     learned = {"heads-kept": "learned", "edges-kept": "edge-learned"}
     found = {STUDIES[kind].settings(task="ioi", method=method).orders for kind, method in learned.items()}
     assert found == {("absolute", "chance")}
-    with pytest.raises(hc.HeadcountError, match="orders cannot hold 'signed': scores of learned have no sign"):
+    with pytest.raises(
+        hc.HeadcountError, match="The order 'signed' goes by the sign of scores, and those of learned have none"
+    ):
         STUDIES["heads-kept"].settings(task="ioi", method="learned", orders=["signed"])
 
 

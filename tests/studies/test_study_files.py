@@ -61,6 +61,10 @@ def test_the_resolved_toml_says_everything(tmp_path):
         ('[panel]\ntask = "ioi"\n', "with two brackets"),
         ('title = "x"\n', "has no panel"),
         ("title = \n", "not valid TOML"),
+        ('tilte = "x"\n', r"'tilte' at the top\. Did you mean 'title'\? Known: "),
+        ("thresold = 1\n", r"'thresold' at the top\. Did you mean 'threshold'\? It belongs under \[defaults\]"),
+        ("ordres = 1\n", r"'ordres' at the top\. Did you mean 'orders'\? It belongs under \[defaults\]"),
+        ("zzz = 1\n", r"'zzz' at the top\. Known: defaults, kind,"),
     ],
 )
 def test_a_wrong_study_is_told_what_is_wrong(tmp_path, text, words):

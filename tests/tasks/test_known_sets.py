@@ -238,7 +238,7 @@ class TestErrors:
     @pytest.mark.parametrize("place", ["nowhere.jsonl", "no/folder"])
     @pytest.mark.parametrize("name", ["gsm8k", "blimp"])
     def test_the_path_does_not_exist(self, name, place):
-        with pytest.raises(HeadcountError, match=f"{place}, which does not exist"):
+        with pytest.raises(HeadcountError, match=f"There is no file or folder {place}. Check the path."):
             read(f"{name}:{place}")
 
     @pytest.mark.parametrize("suffix", ["json", "jsonl", "parquet"])

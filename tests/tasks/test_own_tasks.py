@@ -118,6 +118,13 @@ def test_a_study_of_answers_without_a_space_names_what_fixes_them(headcount, own
     assert code in (0, 2), "where a name is two tokens, it is refused"
 
 
+@pytest.mark.parametrize("name", ["mine.json", "mine.csv", "mine.parquet"])
+def test_a_file_that_is_not_there_is_named_as_the_user_named_it(model, name):
+    with pytest.raises(hc.HeadcountError) as error:
+        hc.task(name, model)
+    assert str(error.value) == f"There is no file or folder {name}. Check the path."
+
+
 @pytest.mark.usefixtures("no_figures")
 def test_a_study_says_how_many_lines_of_a_file_it_leaves_out(own_cache, tmp_path):
     """A line that stands there twice counts once; `split` may fill one side alone."""

@@ -33,10 +33,16 @@ def options_of(settings: type[Settings], defaults: Mapping[str, object], again: 
     return made
 
 
-def given(settings: type[Settings], values: Mapping[str, object]) -> dict[str, object]:
-    """The options that were given, as the settings take them."""
-    found = {key: value for key, value in values.items() if key in settings.model_fields and value not in (None, [])}
-    return {key: _value(key, settings.model_fields[key], value) for key, value in found.items()}
+def given(
+    settings: type[Settings], values: Mapping[str, object], again: Mapping[str, str] | None = None
+) -> dict[str, object]:
+    """The options that were given, as the settings take them. What is wrong with one is told by its own name."""
+    fields = settings.model_fields
+    called = {key: _flags((again or {}).get(key, key), str)[-1] for key in fields}
+    told = {key: value for key, value in values.items() if key in fields and value not in (None, [])}
+    found = {key: _value(called[key], fields[key], value) for key, value in told.items()}
+    settings.check_table(found, called=called)
+    return found
 
 
 def takes_list(settings: type[Settings], key: str) -> bool:
@@ -87,7 +93,7 @@ def _kind(field: FieldInfo) -> type:
     return first if not rest and first in (int, float, bool) else str
 
 
-def _value(key: str, field: FieldInfo, value: object) -> object:
+def _value(flag: str, field: FieldInfo, value: object) -> object:
     kind = _element(field)
     if kind is None or (isinstance(value, str) and value in literals(field.annotation)):
         return value
@@ -97,8 +103,10 @@ def _value(key: str, field: FieldInfo, value: object) -> object:
             raise ValueError
         return [kind(word) for word in words]
     except ValueError as error:
-        flag, what = key.replace("_", "-"), "words" if kind is str else "numbers"
-        raise HeadcountError(f"--{flag} takes comma-separated {what}; got {quoted(value)}.") from error
+        if isinstance(value, list):
+            raise HeadcountError(f"{flag} must not be empty. Leave it out for the study's own.") from error
+        what = "words" if kind is str else "numbers"
+        raise HeadcountError(f"{flag} takes comma-separated {what}; got {quoted(value)}.") from error
 
 
 def _number(word: str) -> float:

@@ -107,6 +107,7 @@ def study_first(arguments: list[str]) -> list[str]:
 
 def _command(kind: StudyKind) -> Command:
     place = f"headcount-results/{kind.name}"
+    again = {key: name for key, name in AGAIN.items() if key == "task" or takes_list(kind.settings, key)}
 
     def run(
         quick: Annotated[bool, typer.Option("--quick", help=QUICK_HELP)] = False,
@@ -136,7 +137,7 @@ def _command(kind: StudyKind) -> Command:
         hush(quiet)
         _note_doubles({name: values.get(key) for key, name in AGAIN.items()})
         asked: dict[str, Any] = {"models": values.pop("models") or None, "tasks": values.pop("task") or None}
-        asked |= {"quick": quick, "overrides": given(kind.settings, values), "width": width}
+        asked |= {"quick": quick, "overrides": given(kind.settings, values, again), "width": width}
         name, allowed = study or kind.name, None if memory is None else _bytes(memory)
         where = {"workers": workers, "address": ray_address, "partition": partition, "time": time, "gpus": gpus}
         given_where = {key: value for key, value in where.items() if value is not None}
@@ -175,7 +176,6 @@ def _command(kind: StudyKind) -> Command:
             open_in_browser(result.report.resolve().as_uri())
 
     run.__doc__ = kind.summary
-    again = {key: name for key, name in AGAIN.items() if key == "task" or takes_list(kind.settings, key)}
     options = [*options_of(kind.settings, parse(kind.toml)[0].get("defaults", {}), again), *own_options(run)]
     # Memory is asked for where it decides how much runs at once.
     hidden = ("units", "title") if kind.settings.TAKES_MEMORY else ("units", "title", "memory")

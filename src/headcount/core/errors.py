@@ -45,11 +45,16 @@ def listed(words: Iterable[str], most: int = LISTED_LETTERS) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The nearest known word as a question, if there is one that is near: the same letters in another order first."""
+    """The nearest known word as a question, if there is one that is near."""
+    found = nearest_word(word, known)
+    return "" if found is None else f" Did you mean {found!r}?"
+
+
+def nearest_word(word: str, known: Iterable[str]) -> str | None:
+    """The same letters in another order first."""
     known = list(known)
     swapped = [other for other in known if sorted(other) == sorted(word)]
-    found = swapped or get_close_matches(word[:100], known, n=1, cutoff=0.5)
-    return f" Did you mean {found[0]!r}?" if found else ""
+    return next(iter(swapped or get_close_matches(word[:100], known, n=1, cutoff=0.5)), None)
 
 
 def require_known(word: object, known: Iterable[str], what: str) -> None:

@@ -42,17 +42,21 @@ class Settings(BaseModel):
         return cls(**values)
 
     @classmethod
-    def check_table(cls, values: Mapping[str, object], place: str) -> None:
-        """Refuse what is wrong with one table of a TOML, and say where it stands; other keys may be given elsewhere."""
+    def check_table(
+        cls, values: Mapping[str, object], place: str = "", called: Mapping[str, str] | None = None
+    ) -> None:
+        """Refuse what is wrong with one table of a TOML, and say where it stands; other keys may be given elsewhere.
+        `called`: what the user calls keys, where that is not their names."""
+        place = f"{place}: " if place else ""
         try:
             cls(**values)
         except HeadcountError as error:
             cause = error.__cause__
             if not isinstance(cause, ValidationError):
-                raise HeadcountError(f"{place}: {error}") from error
+                raise HeadcountError(f"{place}{error}") from error
             for each in cause.errors():
                 if each["type"] != "missing":
-                    raise HeadcountError(f"{place}: {sentence(cls, each)}") from error
+                    raise HeadcountError(f"{place}{sentence(cls, each, called)}") from error
 
     def changed(self, **values: object) -> Self:
         """A copy with other values, checked again."""
@@ -63,10 +67,11 @@ class Settings(BaseModel):
         return self.model_dump(mode="json")
 
 
-def sentence(cls: type[BaseModel], error: ErrorDetails) -> str:
+def sentence(cls: type[BaseModel], error: ErrorDetails, called: Mapping[str, str] | None = None) -> str:
     """What was wanted of a key, and what came."""
     key = str(error["loc"][0]) if error["loc"] else ""
     field, came = cls.model_fields.get(key), error["input"]
+    key = (called or {}).get(key, key)
     hint = field.annotation if field else None
     match error["type"]:
         case "extra_forbidden":

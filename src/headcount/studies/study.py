@@ -9,7 +9,7 @@ from typing import cast, get_args
 import tomli_w
 from typing_extensions import TypedDict
 
-from ..core.errors import HeadcountError, did_you_mean, in_short, require_known
+from ..core.errors import HeadcountError, did_you_mean, in_short, nearest_word, require_known
 from ..core.plain import plain, quoted
 from ..core.reading import local_path, read_text
 from ..core.words import FigureWidth
@@ -157,10 +157,15 @@ def parse(path: Path) -> tuple[Tables, StudyKind]:
 
 
 def _belongs(key: str) -> str:
-    """Where a key that does not stand at the top of a file may have been meant to stand."""
-    if any(key in kind.settings.model_fields for kind in STUDIES.sound().values()):
-        return f" {key} belongs under [defaults], for all panels, or in a [[panel]]."
-    return did_you_mean(key, TABLES)
+    """What a key that does not stand at the top of a file may have been meant for, and where that stands."""
+    below = {name for kind in STUDIES.sound().values() for name in kind.settings.model_fields}
+    where = "belongs under [defaults], for all panels, or in a [[panel]]."
+    if key in below:
+        return f" {key} {where}"
+    meant = nearest_word(key, [*TABLES, *sorted(below)])
+    if meant is None or meant in TABLES:
+        return did_you_mean(key, TABLES)
+    return f" Did you mean {meant!r}? It {where}"
 
 
 def study_schema(kind: StudyKind) -> Table:

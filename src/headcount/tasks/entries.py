@@ -33,9 +33,9 @@ def read_entries(name: str) -> dict[int, Entry]:
         if path.suffix == ".jsonl":
             return read_lines(path)
         first = 2 if path.suffix == ".csv" else 1
-        return entries_of(from_disk("task", path)["all"], first)
+        return entries_of(from_disk(path)["all"], first)
     place = name.removeprefix(PREFIX)
-    splits = from_disk("task", Path(place)) if Path(place).exists() else whole_set(*place.partition(":")[::2])
+    splits = from_disk(Path(place)) if Path(place).exists() else whole_set(*place.partition(":")[::2])
     sides = {split: "train" if "train" in split else "test" for split in splits} if len(splits) > 1 else {}
     told = [{**record, **({"split": sides[split]} if sides else {})} for split in splits for record in splits[split]]
     return entries_of(told)

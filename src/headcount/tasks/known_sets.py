@@ -60,7 +60,7 @@ def read_known_set(name: str, rng: random.Random) -> Sides:
     known = _SETS[base]
     # What stands after the colon is a file or folder: always, but for the names of BLiMP's parts.
     if place and (base != "blimp" or local_path(place).exists() or not place.isidentifier()):
-        splits = from_disk(base, local_path(place))
+        splits = from_disk(local_path(place))
     else:
         splits = from_hub(base, known["hub"], known["configs"], known["splits"], place)
     items = {split: _items(name, records, rng) for split, records in splits.items()}

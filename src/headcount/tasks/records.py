@@ -20,10 +20,10 @@ HUB_SECONDS = 5.0
 """How long the hub may take to answer at all. `datasets` itself would try again for a minute."""
 
 
-def from_disk(base: str, path: Path) -> Splits:
+def from_disk(path: Path) -> Splits:
     readers = dict(zip(FILES, (_read_json, _read_json, _read_csv, _read_parquet), strict=True))
     if not path.exists():
-        raise HeadcountError(f"The set {base}:{path} is to be read from {path}, which does not exist. Check the path.")
+        raise HeadcountError(f"There is no file or folder {path}. Check the path.")
     if path.is_dir():
         return _read_folder(path)
     if path.suffix not in readers:

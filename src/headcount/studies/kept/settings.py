@@ -131,7 +131,9 @@ class ScoredKept(Kept):
             object.__setattr__(self, "method", self.one_pass() if self.scorer else self.default_method())
         if len(self.methods) == 1 and self.scorer in METHODS and not METHODS.scoring(self.scorer, self.units).signed:
             if "orders" in values and "signed" in self.orders:
-                raise HeadcountError(f"orders cannot hold 'signed': scores of {self.scorer} have no sign.")
+                raise HeadcountError(
+                    f"The order 'signed' goes by the sign of scores, and those of {self.scorer} have none."
+                )
             if "orders" not in values:
                 object.__setattr__(self, "orders", ("absolute", "chance"))
 
