@@ -94,7 +94,7 @@ def test_answers_without_a_space_are_found_and_mended(model, headcount, tmp_path
     other = "When Mary and John went to the park, Mary gave the ball to"
     bare = [{"clean": prompt, "corrupt": other, "answer": "Mary", "wrong": "John"}] * 2
     code, out, _ = headcount("tasks", "check", written(tmp_path / "a.jsonl", bare), "--model", "tiny", "--fix-space")
-    assert code == 0
+    assert (code, "no study takes that file yet: The task a.spaced.jsonl" in " ".join(out.split())) == (1, True)
     assert "without a space in front" in out
     mended = tmp_path / "a.spaced.jsonl"
     assert [entry["answer"] for entry in read_entries(str(mended)).values()] == [" Mary", " Mary"]
@@ -116,6 +116,41 @@ def test_a_study_of_answers_without_a_space_names_what_fixes_them(headcount, own
     code, out, said = headcount(*arguments)
     assert "--fix-space" in out + said, (out, said)
     assert code in (0, 2), "where a name is two tokens, it is refused"
+
+
+GOOD, SHORT = "\n".join(map(json.dumps, LINES)), json.dumps({"clean": "We"})
+BARE = json.dumps({**LINES[0], "answer": "Mary", "wrong": "John"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "options", "wanted"),
+    [
+        ("a.jsonl", GOOD, (), 0),
+        ("a.jsonl", f"{GOOD}\n{BARE}", ("--fix-space",), 0),
+        ("a.jsonl", f"{GOOD}\n{SHORT}", (), 1),
+        ("a.jsonl", json.dumps(LINES[0]), (), 1),  # none is left to measure on
+        ("a.jsonl", f"{GOOD}\n{BARE}", (), 1),
+        ("a.jsonl", f"{GOOD}\n{BARE}\n{SHORT}", ("--fix-space",), 1),
+        ("a.csv", "clean,corrupt\nWe,They", (), 1),
+        ("a.jsonl", f"{GOOD}\n{{", (), 2),
+        ("a.jsonl", f"{GOOD}\n3", (), 2),
+        ("a.jsonl", "", (), 2),
+        ("a.json", "[", (), 2),
+        ("a.parquet", GOOD, (), 2),
+        ("a.csv", "a table\nof something else", (), 1),
+        ("a.jsonl", None, (), 2),
+    ],
+)
+def test_exit_codes_tell_a_file_that_studies_refuse_from_one_that_is_no_task(
+    headcount, tmp_path, name, text, options, wanted
+):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    code, out, said = headcount("tasks", "check", tmp_path / name, "--model", "tiny", *options)
+    assert code == wanted, (out, said)
+    assert (out == "") == said.startswith("headcount: ") == (wanted == 2), "what could not be checked is an error"
+    takes = "that" if "--fix-space" in options else "this"
+    assert (f"no study takes {takes} file" in " ".join(out.split())) == (wanted == 1)
 
 
 @pytest.mark.parametrize("name", ["mine.json", "mine.csv", "mine.parquet"])

@@ -37,7 +37,11 @@ def check_task(
     bos: Annotated[bool, typer.Option("--bos", help="Put the beginning-of-text token in front of prompts.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a task file of your own. Reports line by line what a study reads, and how the model does on it."""
+    """Check a task file of your own. Reports line by line what a study reads, and how the model does on it.
+
+    Exit code 0: studies take the file, or the one that --fix-space wrote. 1: they refuse it, for what is reported.
+    2: it cannot be read as a task, and nothing was checked.
+    """
     from ..tasks.entries import is_own, read_entries
 
     if not is_own(task):
@@ -47,25 +51,29 @@ def check_task(
     if not entries:
         raise HeadcountError(f"The task {quoted(task)} is empty. It needs one example per line.")
     loaded = load_model(model, device, dtype, revision, base_model, bos)
-    from ..tasks.checking import check_entries, with_spaces
+    from ..tasks.checking import check_entries, why_refused, with_spaces
 
     found = check_entries(loaded, entries, Path(task).name)
     warnings = [*found.warnings, *_words(found, loaded.name, Path(task).name)]
+    refused = found.refused
     fixed = Path(task).with_suffix(".spaced.jsonl") if fix_space and found.without_space else None
     if fixed is not None:
         spaced = with_spaces(entries, found.without_space)
         write_file(fixed, "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in spaced.values()))
+        refused = why_refused(loaded, dict(enumerate(spaced.values(), start=1)), fixed.name)
     if as_json:
-        print_json(_facts(found, warnings) | ({"fixed": str(fixed)} if fixed else {}))
+        print_json(_facts(found, warnings) | ({"fixed": str(fixed), "fixed_refused": refused} if fixed else {}))
     else:
         _print_lines(found, lines)
         for warning in warnings:
             _say(f"Warning: {warning}")
         if fixed is not None:
             _say(f"{_lines(len(found.without_space))} a space in front of answers now: {fixed}")
+            if refused:
+                _say(f"Warning: no study takes that file yet: {refused}")
         elif fix_space:
             print("No answer lacks a space in front.")
-    if fixed is None and found.refused:
+    if refused:
         raise typer.Exit(1)
 
 

@@ -100,13 +100,14 @@ def check_entries(model: Model, entries: Mapping[int, Entry], where: str = "file
             lines[line.number] = _looked_at(model, line.number, line.example, entry, tokens)
     chance = sum(example.chance for example in used) / max(len(used), 1)
     warned = tuple(filter(None, [start_warning(model, used)]))
-    return FileCheck(tuple(lines.values()), chance, warned, _refused(entries, where, tokens))
+    return FileCheck(tuple(lines.values()), chance, warned, why_refused(model, entries, where))
 
 
-def _refused(entries: Mapping[int, Entry], where: str, tokens: Tokens) -> str:
-    """A line that is wrong, splits that contradict each other, or too few examples for both."""
+def why_refused(model: Model, entries: Mapping[int, Entry], where: str) -> str:
+    """A line that is wrong, splits that contradict each other, or too few examples for both; empty where studies take
+    the file."""
     try:
-        examples_of(entries, where, tokens, seed=0)
+        examples_of(entries, where, tokens_of(model), seed=0)
     except HeadcountError as error:
         return str(error)
     return ""
