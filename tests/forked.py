@@ -13,7 +13,7 @@ CPU_SECONDS = 240
 """After which a process that does not end is ended."""
 FORKED = multiprocessing.get_context("fork")
 WARM = (
-    "torch", "transformers", "transformers.models.llama.modeling_llama", "peft", "accelerate", "headcount.cli",
+    "torch", "transformers", "transformers.models.llama.modeling_llama", "peft", "accelerate", "headcount.cli.commands",
     "headcount.tasks.ioi", "headcount.rank.score", "headcount.sparse.run", "headcount.studies.runner",
     "headcount.studies.report", "headcount.studies.kept.steps", "headcount.studies.kept.outputs",
     *(f"matplotlib.backends.backend_{name}" for name in ("agg", "pdf", "svg")),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from headcount.cli import command_line
+from headcount.cli.commands import command_line
 from headcount.cli.run import study_first
 
 HOME = Path(__file__).parent.parent

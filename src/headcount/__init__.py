@@ -10,34 +10,34 @@
     hc.plot(curve).savefig("ioi.pdf")
 
 The public names stand in __init__.pyi. They are looked up when they are first used, so that importing headcount imports
-no torch.
+no torch, and next to nothing else: the command line answers Ctrl-C only after it.
 """
 
-import ast
-from importlib import import_module
-from pathlib import Path
-
-from .core.errors import HeadcountError as HeadcountError
-
 __version__ = "0.7.0.dev0"
+_homes: dict[str, str] = {}
 
 
-def _homes() -> dict[str, str]:
+def _home() -> dict[str, str]:
     """Public name -> the module that it lives in."""
-    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: f".{node.module}" for node in imports for alias in node.names}
+    if not _homes:
+        import ast
+        from pathlib import Path
 
-
-_HOME = _homes()
-__all__ = sorted(_HOME)
+        stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+        imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+        _homes.update({alias.name: f".{node.module}" for node in imports for alias in node.names})
+    return _homes
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"headcount has no {name!r}; it has {', '.join(__all__)}")
-    return getattr(import_module(_HOME[name], __name__), name)
+    if name == "__all__":
+        return sorted(_home())
+    if name not in _home():
+        raise AttributeError(f"headcount has no {name!r}; it has {', '.join(sorted(_home()))}")
+    from importlib import import_module
+
+    return getattr(import_module(_home()[name], __name__), name)
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*sorted(_home()), "__version__"]

@@ -10,15 +10,15 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from headcount import cli
 from headcount.cli.app import run_app
+from headcount.cli.commands import app
 from headcount.studies import STUDIES
 
 
 def test_importing_headcount_and_asking_for_help_import_no_torch():
     script = (
         "import sys, headcount; assert 'torch' not in sys.modules and 'numpy' not in sys.modules;"
-        "import headcount.cli; sys.argv = ['headcount', sys.argv[1]]\n"
+        "import headcount.cli.commands; sys.argv = ['headcount', sys.argv[1]]\n"
         "try: headcount.cli.main()\nexcept SystemExit: pass\n"
         "assert 'torch' not in sys.modules and 'transformers' not in sys.modules, 'imported'"
     )
@@ -27,7 +27,7 @@ def test_importing_headcount_and_asking_for_help_import_no_torch():
 
 
 def test_help_lists_the_commands():
-    output = CliRunner().invoke(cli.app, ["--help"]).output
+    output = CliRunner().invoke(app, ["--help"]).output
     for command in ("run", "check", "pull", "sparsify", "methods", "tasks"):
         assert command in output
 
@@ -367,5 +367,34 @@ def test_an_unknown_function_is_one_sentence(headcount, tmp_path):
 
 
 def test_comet_setup_says_what_it_costs():
-    output = CliRunner().invoke(cli.app, ["comet", "setup", "--help"]).output
+    output = CliRunner().invoke(app, ["comet", "setup", "--help"]).output
     assert "1.4 GB" in " ".join(output.split())
+
+
+SLOWLY = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from headcount.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["headcount.cli.commands", "typer", "pydantic", "rich.console", "headcount.studies"])
+def test_stopping_while_the_commands_are_imported_says_so(module):
+    """As a user does who sees a slip right after Enter. What is imported before the entry point has no handler yet."""
+    done = subprocess.run([sys.executable, "-c", SLOWLY, module], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "headcount: stopped.\n")
+
+
+def test_the_entry_point_imports_next_to_nothing():
+    code = (
+        "import sys; import headcount.cli; own = [name for name in sys.modules if name.startswith('headcount')];"
+        "assert own == ['headcount', 'headcount.cli'], own; assert 'typer' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -12,7 +12,7 @@ import pytest
 import typer
 from rich.console import Console
 
-from headcount.cli import app
+from headcount.cli.commands import app
 from headcount.cli.export import add_export_commands
 from headcount.cli.run import add_study_commands
 from headcount.core import progress
@@ -250,7 +250,7 @@ def test_what_stands_for_a_value_is_spelled_one_way_for_one_option():
 
 SPINNING = """
 import contextlib, json, sys
-import headcount.cli
+import headcount.cli.commands
 turning, codes = [], {}
 
 @contextlib.contextmanager

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from headcount import cli
-from headcount.cli import unforeseen
+from headcount.cli import show, unforeseen
 from headcount.core import progress
 from headcount.view import tables
 
@@ -27,7 +26,7 @@ class TestUnforeseen:
         def broken():
             raise TypeError("a mistake\nof ours")
 
-        monkeypatch.setattr(cli.show, "known_tasks", broken)
+        monkeypatch.setattr(show, "known_tasks", broken)
         code, out, err = headcount("tasks", "list")
         assert (code, out, err.count("\n")) == (1, "", 1)
         assert "TypeError: a mistake of ours" in err

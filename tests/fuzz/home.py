@@ -140,6 +140,7 @@ class Home:
     def called(self, *words: str, tokens_a_second: float = 1e5) -> None:
         """The command line as users call it, with the model that is there already under the name m."""
         from headcount import cli
+        from headcount.cli import check_task, models, show
         from headcount.core.errors import HeadcountError
         from headcount.export import cuts
         from headcount.models import load
@@ -153,7 +154,7 @@ class Home:
             return self.model if name == "m" else load(name)
 
         patches = [
-            *(mock.patch.object(module, "load_model", found) for module in (cli.show, cli.models, cli.check_task)),
+            *(mock.patch.object(module, "load_model", found) for module in (show, models, check_task)),
             mock.patch.object(Bench, "model", lambda bench, name, asked: found(name)),
             mock.patch.object(forecast, "tokens_a_second", return_value=tokens_a_second),
             mock.patch.object(cuts, "load", found),

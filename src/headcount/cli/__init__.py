@@ -1,146 +1,49 @@
-"""The command line: parse, call, print. Nothing here imports torch until a command needs it."""
+"""The command line: parse, call, print. Nothing here imports torch until a command needs it.
 
-import io
+This file and those above it import next to nothing, so that Ctrl-C is answered from the first moment on: the commands
+take half a second to import, and an interrupt then would end in a traceback through other people's modules.
+"""
+
 import os
-import re
+import signal
 import sys
-from contextlib import suppress
-from shutil import get_terminal_size
-from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-import typer
-
-from ..core.errors import HeadcountError, nearest
-from ..core.exports import EXPORTS
-from ..core.files import remove_empty_folders
-from ..core.limits import limit_in_words
-from ..core.progress import hush
-from ..studies import STUDIES
-from . import cache, check_task, evaluate, models, pages, play, show, sweep
-from .app import StoppedError, app
-from .export import add_export_commands
-from .run import add_study_commands, study_first
-from .unforeseen import told_and_kept
-
-if TYPE_CHECKING:
-    from typer._click.core import Command
-
-__all__ = ["app", "cache", "check_task", "command_line", "evaluate", "main", "models", "pages", "play", "show", "sweep"]
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C has ended."""
-UsageError: Any = typer.BadParameter.__base__
-_built: "tuple[list[object], Command | None]" = ([], None)
-"""What was registered when the command line was last put together, and the command line."""
+STOPPED = "headcount: stopped."
 
 
 def main() -> None:
-    """The entry point: bad input is one sentence on stderr and exit code 2, and what nobody foresaw one sentence, a log
-    and exit code 1; never a traceback."""
-    _calm_libraries()
-    _print_anything()
-    hush(False)
+    """The entry point."""
+    with _stopping_at_once():
+        from .commands import run
     try:
-        arguments = study_first(_readable(sys.argv[1:]))
-        code = command_line()(args=arguments, prog_name="headcount", standalone_mode=False)
-        sys.stdout.flush()
-    except HeadcountError as error:
-        _refuse(str(error))
-    except UsageError as error:
-        if error.ctx is not None and error.format_message() == error.ctx.get_help():  # nothing was asked for
-            print(error.format_message())
-            sys.exit(2)
-        _refuse(_usage(error))
-    except (KeyboardInterrupt, typer.Abort, StoppedError) as stop:
-        _stopped(str(stop) if isinstance(stop, StoppedError) else "")
-    except BrokenPipeError:  # who read what we print wants no more of it
-        _print_nowhere()
-        sys.exit(1)
-    except Exception as error:  # a limit of the machine; or a mistake of ours, or a library's
-        _print_nowhere()
-        if words := limit_in_words(error):
-            _refuse(words)
-        print(f"headcount: {told_and_kept(error)}", file=sys.stderr)
-        sys.exit(1)
-    if code == INTERRUPTED:  # Typer makes that of Ctrl-C, and says nothing
-        _stopped()
-    sys.exit(code if isinstance(code, int) else 0)
+        run()
+    except KeyboardInterrupt:
+        stopped()
 
 
-def _stopped(words: str = "") -> None:
-    print(f"headcount: stopped. {words}".rstrip(), file=sys.stderr)
+def stopped(words: str = "") -> None:
+    print(f"{STOPPED} {words}".rstrip(), file=sys.stderr)
     sys.exit(INTERRUPTED)
 
 
-def command_line() -> "Command":
-    """All commands, plugins included. Put together again only where a study or an export has been registered since:
-    that takes longer than many commands do, and a process may call several."""
-    global _built
-    registered: list[object] = [*STUDIES.sound().values(), *EXPORTS.sound().values()]
-    known, command = _built
-    same = len(known) == len(registered) and all(a is b for a, b in zip(known, registered, strict=True))
-    if command is None or not same:
-        add_study_commands()
-        add_export_commands()
-        command = typer.main.get_command(app)
-        _built = registered, command
-    return command
-
-
-NOT_A_NUMBER = re.compile(r"Input should be a valid (integer|number)\b[^.]*")
-NUMBERS = {"integer": "whole number", "number": "number"}
-"""What Typer reports of a value that is no number, and how we put it."""
-
-
-def _refuse(words: str) -> None:
-    remove_empty_folders()
-    told = f"headcount: {HeadcountError(words)}"
-    if sys.stderr.isatty():  # which would break lines inside words
-        told = "\n".join(wrap(told, get_terminal_size().columns, break_long_words=False, break_on_hyphens=False))
-    print(told, file=sys.stderr)
-    sys.exit(2)
-
-
-def _print_nowhere() -> None:
-    """Where nothing can be printed: Python would try once more when it ends."""
+@contextmanager
+def _stopping_at_once() -> Iterator[None]:
+    """Inside the block Ctrl-C ends the process. Nothing has begun that would need an end, and a module that is stopped
+    halfway through its import may turn the interrupt into another error. Who ignores Ctrl-C goes on doing so."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, _stop)
     try:
-        sys.stdout.flush()
-    except OSError:
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _readable(arguments: list[str]) -> list[str]:
-    """Refuse what is not text: it could be opened, but neither written into a table nor told."""
-    for argument in arguments:
-        try:
-            argument.encode()
-        except UnicodeEncodeError as error:
-            raise HeadcountError(f"The argument {argument!r} is not UTF-8. Rename what it names.") from error
-    return arguments
-
-
-def _print_anything() -> None:
-    """A terminal that lacks a letter is shown its code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
-def _usage(error: Any) -> str:
-    """What is wrong with a command line, the nearest option, and where its options are told."""
-    words: str = error.format_message()
-    if error.ctx is None:
-        return words
-    if given := getattr(error, "option_name", None) if hasattr(error, "possibilities") else None:
-        known = [name for option in error.ctx.command.params for name in option.opts if name.startswith("--")]
-        words = f"There is no option {given}.{nearest(given, known)}"
-    words = NOT_A_NUMBER.sub(lambda found: f"it must be a {NUMBERS[found[1]]}", words)
-    return f"{words.rstrip('.?')}{words[-1] if words[-1] in '.?' else '.'} See '{error.ctx.command_path} --help'."
-
-
-def _calm_libraries() -> None:
-    """Loading bars and advice of other libraries would drown what we have to say."""
-    quiet = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_VERBOSITY": "critical", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    for name, value in {**quiet, "TQDM_DISABLE": "1", "TOKENIZERS_PARALLELISM": "false"}.items():
-        os.environ.setdefault(name, value)
+def _stop(*_: object) -> None:
+    os.write(2, f"{STOPPED}\n".encode())
+    os._exit(INTERRUPTED)
