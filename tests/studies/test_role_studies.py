@@ -1,12 +1,17 @@
 """head-roles: what its folder holds, what is found again after a kill, and what a wrong setting is told."""
 
 import csv
+import math
 
 import pytest
 import torch
 
 import headcount as hc
+from headcount.meters.speed import fitted_tokens_a_second
+from headcount.studies import forecast
+from headcount.studies.plan import mean_length
 from headcount.studies.report import read_report
+from headcount.studies.study import read_study
 
 FEW = {"n": 12, "seeds": 2, "updates": 3, "batch": 3, "ks": [1, 4]}
 
@@ -131,3 +136,30 @@ def test_an_unknown_kind_of_study_is_refused(tmp_path):
     file.write_text('kind = "rolls"\n[[panel]]\ntask = "ioi"\n')
     with pytest.raises(hc.HeadcountError, match="no kind 'rolls'.*Did you mean 'head-roles'"):
         hc.run(file, out=tmp_path)
+
+
+def test_the_forecast_of_a_fit_times_updates_as_the_fit_makes_them(folder, own_cache, monkeypatch):
+    """Small batches, forward and backward: plain passes of many prompts say little about them."""
+    asked = []
+
+    def timed(model, rows, length):
+        asked.append((rows, length))
+        return 10.0
+
+    monkeypatch.setattr(forecast, "fitted_tokens_a_second", timed)
+    monkeypatch.setattr(forecast, "tokens_a_second", lambda model: 1000.0)
+    study = read_study("head-roles", quick=True, models=[str(folder)], tasks=["ioi"], overrides={"n": 20})
+    _, fitting, *sweeps, _ = forecast.plan_facts(study, None)
+    task = hc.task("ioi", hc.load(folder), n=20)
+    length = mean_length(task.train)
+    assert asked == [(2 * 4, round(length))], "two seeds, four prompts each"
+    assert fitting["seconds"] == pytest.approx(fitting["forwards"] * length / 10)
+    assert all(step["seconds"] < step["forwards"] for step in sweeps if step["forwards"])
+
+
+def test_an_update_is_timed_and_leaves_nothing_behind(folder):
+    model = hc.load(folder)
+    before = [weight.requires_grad for weight in model.hf.parameters()]
+    assert 0 < fitted_tokens_a_second(model, 2, 5) < math.inf
+    assert all(weight.grad is None for weight in model.hf.parameters())
+    assert [weight.requires_grad for weight in model.hf.parameters()] == before

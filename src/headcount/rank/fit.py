@@ -38,7 +38,11 @@ class Fit(Settings):
 
     def forwards(self, examples: int, stages: int = 3) -> int:
         """Passes of single prompts that some stages cost at most, for progress bars; a backward pass counts as one."""
-        return 2 * stages * self.updates * min(self.batch, examples) * self.seeds
+        return 2 * stages * self.updates * self.prompts_of_an_update(examples)
+
+    def prompts_of_an_update(self, examples: int) -> int:
+        """Of all seeds together."""
+        return min(self.batch, examples) * self.seeds
 
     def learning_rate(self, pulled: bool, update: int) -> float:
         return _falling(self.pulled_rate if pulled else self.free_rate, update, self.updates)

@@ -1,17 +1,19 @@
 """A plan before it runs: its steps, which of them are cached, and what they take."""
 
+import math
 import time
 from typing import cast
 
 from typing_extensions import TypedDict
 
-from ..core.cache import Store
+from ..core.cache import Result, Store
 from ..core.errors import HeadcountError, in_short
 from ..core.progress import waiting
 from ..meters.memory import show_bytes
-from ..meters.speed import tokens_a_second
+from ..meters.speed import fitted_tokens_a_second, tokens_a_second
 from ..view.tables import print_table, say
 from .bench import Bench
+from .plan import Step
 from .runner import plan_study
 from .shapes import SPEED, needs_of, shape_name, stand_in
 from .study import Study
@@ -27,6 +29,8 @@ class PlannedStep(TypedDict):
     bytes: int  # beyond the model
 
 
+Timed = tuple[str, int, int]
+"""A model, prompts of an update where it is fitted, and their tokens."""
 START, END = "start: libraries, models, prompts", "end: figures, tables, report"
 """What a run does beside its steps."""
 WRITING, EACH_PANEL = 3.0, 1.0
@@ -43,14 +47,25 @@ def plan_facts(study: Study, memory: int | None, started: float | None = None) -
     with waiting("planning"):
         steps = plan_study(study, bench, memory).plan.steps
         start = time.monotonic() - started
-        asked = {step.subject.model: step.subject.asked for step in steps if step.subject is not None}
-        speed = {name: tokens_a_second(bench.model(name, asked)) for name, asked in asked.items()}
+        timed: dict[Timed, float] = {}
+        seconds = [step.cost / _speed(step, bench, timed) for step in steps]
     found: list[PlannedStep] = [_beside(START, start)]
-    for step in steps:
-        seconds = step.cost / speed[step.subject.model] if step.subject else 0.0
-        told = {"step": step.label, "cached": store.has(step.key), "forwards": step.forwards, "seconds": seconds}
+    for step, each in zip(steps, seconds, strict=True):
+        told = {"step": step.label, "cached": store.has(step.key), "forwards": step.forwards, "seconds": each}
         found.append(cast(PlannedStep, {**told, "bytes": step.memory}))
     return [*found, _beside(END, WRITING + EACH_PANEL * len(study.panels))]
+
+
+def _speed(step: Step[Result], bench: Bench, timed: dict[Timed, float]) -> float:
+    """Tokens a second of a step's passes, each kind of which is timed once; without end where no model is needed."""
+    if step.subject is None:
+        return math.inf
+    length = round(step.cost / step.forwards) if step.fitted and step.forwards else 1
+    kind = step.subject.model, step.fitted, max(length, 1)
+    if kind not in timed:
+        model = bench.model(step.subject.model, step.subject.asked)
+        timed[kind] = fitted_tokens_a_second(model, *kind[1:]) if step.fitted else tokens_a_second(model)
+    return timed[kind]
 
 
 def _beside(name: str, seconds: float) -> PlannedStep:

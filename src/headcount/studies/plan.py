@@ -94,10 +94,11 @@ class Subject:
         memory: int = 0,
         libraries: tuple[str, ...] = (),
         optional: bool = False,
+        fitted: int = 0,
     ) -> "Step[R]":
         """A step about it that runs so many prompts or answers, at so many tokens each."""
         made, name = returns or get_type_hints(does)["return"], f"{does.__module__}:{does.__name__}"
-        return Step(label, name, made, settings, self, needs, runs * each, runs, memory, libraries, optional)
+        return Step(label, name, made, settings, self, needs, runs * each, runs, memory, libraries, optional, fitted)
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,8 @@ class Step(Generic[R_co]):
     """Beside the usual ones, where its numbers come from."""
     optional: bool = False
     """Whether the study goes on where the step is refused; the reason is then its result."""
+    fitted: int = 0
+    """Prompts of an update, where gates are fitted: forward and backward, in small batches; 0 for plain passes."""
 
     @cached_property
     def description(self) -> Description:

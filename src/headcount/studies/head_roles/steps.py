@@ -56,7 +56,8 @@ def plan(kind: StudyKind, panel: HeadRolesPanel, name: str, model: Model, task: 
     label, taken = f"{model.name} · {task.name}", head_bytes(model, task.train)
     told = FitTold(fit=panel.fit.facts(), fill=panel.fill, seed=panel.seed)
     runs, each = panel.fit.forwards(len(task.train)), mean_length(task.train)
-    fitting = subject.step(f"{label} · gating", fit_step, told, runs, each, memory=taken)
+    at_once = min(panel.fit.prompts_of_an_update(len(task.train)), max(int(TOKENS_A_PASS // 3 // each), 1))
+    fitting = subject.step(f"{label} · gating", fit_step, told, runs, each, memory=taken, fitted=at_once)
     tests, ks = task.test[: panel.measured(len(task.test))], len(role_grid(model.head_count, panel.ks))
     grid = panel.ks if isinstance(panel.ks, str) else list(panel.ks) or None
 
