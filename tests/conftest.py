@@ -13,7 +13,8 @@ from pictures import DRAWN, leave_out_pictures
 # While tests are collected hardly anything is thrown away, and looking for it takes a quarter of the time.
 gc.disable()
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
-os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+for bars in ("HF_HUB_DISABLE_PROGRESS_BARS", "HF_DATASETS_DISABLE_PROGRESS_BARS", "TQDM_DISABLE"):
+    os.environ[bars] = "1"  # as the command line has it
 os.environ["HF_HUB_OFFLINE"] = "1"
 # Three workers share two cores, since one of them often waits: for a browser, for Ray, for another process. Tiny
 # models gain nothing from threads: two of them waiting for each other take ten times as long as one.

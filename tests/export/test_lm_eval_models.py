@@ -89,6 +89,7 @@ def test_the_command_prints_a_table_and_keeps_it(headcount, folder, task_file, t
     )
     code, out, err = headcount("eval", folder, *asked)
     assert code == 0, err
+    assert err == "", "the harness has bars, log lines and questions to git of its own"
     assert "2 of 12 heads of tiny-llama removed" in out
     (row,) = json.loads((tmp_path / "table.json").read_text())["rows"]
     assert f"{row['without']:.3f}" in out

@@ -135,5 +135,6 @@ def _usage(error: Any) -> str:
 def _calm_libraries() -> None:
     """Loading bars and advice of other libraries would drown what we have to say."""
     quiet = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_VERBOSITY": "critical", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    for name, value in {**quiet, "TQDM_DISABLE": "1", "TOKENIZERS_PARALLELISM": "false"}.items():
+    quiet |= {"HF_DATASETS_DISABLE_PROGRESS_BARS": "1", "TQDM_DISABLE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    for name, value in quiet.items():
         os.environ.setdefault(name, value)

@@ -47,7 +47,7 @@ def evaluate(
     loaded = load_model(model, choice.device, choice.dtype, choice.revision, choice.base_model)
     cut = cut_of(scores, choice, loaded)
     names = [name.strip() for name in tasks.split(",") if name.strip()]
-    with waiting("running lm-evaluation-harness"):
+    with waiting("lm-evaluation-harness: tasks"):
         rows = run(cut, names, limit=limit, draws=draws, batch_size=batch, seed=choice.seed)
     if out is not None:
         write_file(out, json.dumps({"cut": cut.words, "rows": rows}, indent=1) + "\n")

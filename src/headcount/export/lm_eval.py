@@ -7,17 +7,20 @@ the model `headcount` of the harness itself, which newer versions of it find by 
 """
 
 import logging
+import random
 from collections.abc import Sequence
-from contextlib import ExitStack
-from functools import partial
-from typing import Any
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, Self
 
-from lm_eval.evaluator import simple_evaluate
+import lm_eval.evaluator
+import numpy as np
+import torch
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 
 from ..core.errors import HeadcountError, in_short
 from ..core.export_options import CutChoice
+from ..core.progress import waiting
 from ..core.reading import local_path
 from ..core.saving import Row
 from ..models import Model, load
@@ -25,6 +28,8 @@ from ..tasks.lm_eval import load_tasks
 from ..tasks.task_code import sandboxed_templates
 from .cuts import HeadCut, cut_of, random_cut, scores_in
 
+SEED, PYTHON_SEED = 1234, 0
+"""What the harness seeds everything with, so that numbers are those of its own command."""
 NOT_METRICS = ("alias", "name", "sample_len", "sample_count")
 
 
@@ -52,9 +57,9 @@ class HeadcountLM(HFLM):  # type: ignore[misc]
         self._open_with(model, cut, batch_size or 1, max_batch_size)
 
     @classmethod
-    def around(cls, model: Model, cut: HeadCut | None, batch_size: int | str = 8) -> "HeadcountLM":
+    def around(cls, model: Model, cut: HeadCut | None, batch_size: int | str = 8) -> Self:
         """Around a model that is loaded; whole where there is no cut."""
-        made: HeadcountLM = cls.__new__(cls)
+        made = cls.__new__(cls)
         made._open_with(model, cut, batch_size)
         return made
 
@@ -78,6 +83,30 @@ class HeadcountLM(HFLM):  # type: ignore[misc]
         self._cut.close()
 
 
+class _Told(HeadcountLM):
+    """The same inside our own command, which says what is being run in place of the harness's bars."""
+
+    what: str
+
+    def loglikelihood(self, requests: list[Any], disable_tqdm: bool = True) -> Any:
+        with self._said(requests):
+            return super().loglikelihood(requests, disable_tqdm=True)
+
+    def loglikelihood_rolling(self, requests: list[Any], disable_tqdm: bool = True) -> Any:
+        with self._said(requests):
+            return super().loglikelihood_rolling(requests, disable_tqdm=True)
+
+    def generate_until(self, requests: list[Any], disable_tqdm: bool = True) -> Any:
+        with self._said(requests):
+            return super().generate_until(requests, disable_tqdm=True)
+
+    def _loglikelihood_tokens(self, requests: Any, disable_tqdm: bool = True, **settings: Any) -> Any:
+        return super()._loglikelihood_tokens(requests, disable_tqdm=True, **settings)
+
+    def _said(self, requests: list[Any]) -> AbstractContextManager[None]:
+        return waiting(f"lm-evaluation-harness, {self.what}: {len(requests):,} requests")
+
+
 def evaluate(
     cut: HeadCut, tasks: Sequence[str], *, limit: int | None = None, draws: int = 1, batch_size: int = 8, seed: int = 0
 ) -> list[Row]:
@@ -85,9 +114,14 @@ def evaluate(
     of the draws, and the lowest and highest)."""
     with sandboxed_templates():
         loaded = [task for name in tasks for task in load_tasks(name)]
-        run = partial(_results, cut.model, tasks=loaded, limit=limit, batch_size=batch_size)
-        whole, without = run(None), run(cut)
-        by_chance = [run(random_cut(cut, seed + draw)) for draw in range(draws)]
+
+        def run(number: int, what: str, removed: HeadCut | None) -> dict[tuple[str, str], float]:
+            lm = _Told.around(cut.model, removed, batch_size)
+            lm.what = f"{what} ({number} of {2 + draws})"
+            return _results(lm, loaded, limit)
+
+        whole, without = run(1, "whole model", None), run(2, "without these heads", cut)
+        by_chance = [run(3 + draw, "without random heads", random_cut(cut, seed + draw)) for draw in range(draws)]
     rows: list[Row] = []
     for (task, metric), value in whole.items():
         drawn = [found[task, metric] for found in by_chance]
@@ -103,21 +137,21 @@ def evaluate(
     return rows
 
 
-def _results(
-    model: Model, cut: HeadCut | None, tasks: Sequence[Any], limit: int | None, batch_size: int
-) -> dict[tuple[str, str], float]:
-    """(task, metric) -> value, from a run of the harness."""
-    lm = HeadcountLM.around(model, cut, batch_size)
+def _results(lm: HeadcountLM, tasks: Sequence[Any], limit: int | None) -> dict[tuple[str, str], float]:
+    """(task, metric) -> value, from a run of the harness. It is what `simple_evaluate` runs: that also describes the
+    machine, by many processes, and asks git about the folder."""
+    random.seed(PYTHON_SEED)
+    np.random.seed(SEED)
+    torch.manual_seed(SEED)
+    asked = {"limit": limit, "bootstrap_iters": 0, "log_samples": False, "verbosity": "ERROR"}
     try:
-        found: Any = simple_evaluate(
-            model=lm,
-            tasks=list(tasks),
-            task_manager=TaskManager(include_defaults=False),  # the tasks are there; to list all others takes long
-            limit=limit,
-            bootstrap_iters=0,
-            log_samples=False,
-            verbosity="ERROR",
-        )
+        # The tasks are there; to list all others takes long.
+        loaded = TaskManager(include_defaults=False).load(list(tasks))
+        for task in loaded["tasks"].values():
+            if task.get_config("num_fewshot") is None:
+                task.set_config(key="num_fewshot", value=0)
+            task.set_fewshot_seed(seed=SEED)
+        found: Any = lm_eval.evaluator.evaluate(lm=lm, task_dict=loaded, **asked)
     except (HeadcountError, MemoryError):
         raise
     except Exception as error:  # of the harness, its task's own code, datasets or the hub: no common class

@@ -10,6 +10,7 @@ prompt-and-response form and is refused. Records without an answer, and items wh
 examples in front, are left out.
 """
 
+import logging
 import random
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -58,6 +59,7 @@ def load_tasks(name: str) -> list[object]:
     import datasets
     from lm_eval.tasks import TaskManager
 
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)  # which defaults it takes for what a task leaves open
     path = local_path(name).resolve()
     is_file = path.suffix == ".yaml"
     if is_file and not path.is_file():
