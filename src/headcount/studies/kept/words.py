@@ -73,14 +73,14 @@ def firmness(repeats: Repeats, k: int) -> str:
     everywhere, every = times.count(count), "both repeats" if count == 2 else f"all {count} repeats"
     if k == 1:
         return f"It is the first in {every if everywhere else f'{times[0]} of {count} repeats'}"
-    kept, rest = f"Each repeat kept the first {k:,} {units} of its own ranking", times[: k - everywhere]
+    kept, rest = f"Each repeat kept its own first {k:,} {units}", times[: k - everywhere]
     if not rest:
         return f"{kept}, and they are these in {every}"
-    others = f"in {' to '.join(dict.fromkeys(map(str, (rest[0], rest[-1]))))} of {count}"
+    span = " to ".join(dict.fromkeys(map(str, (rest[0], rest[-1]))))
     if not everywhere:
-        return f"{kept}; of these {k:,}, by mean rank, none is among them in {every}: they are {others}"
-    verb, other = "is" if everywhere == 1 else "are", "the other" if len(rest) == 1 else "the others"
-    return f"{kept}; of these {k:,}, by mean rank, {everywhere:,} {verb} among them in {every}, {other} {others}"
+        return f"{kept}; these are among them in {span} of {count} repeats"
+    verb, others = "is" if everywhere == 1 else "are", "the other" if len(rest) == 1 else "the others"
+    return f"{kept}; {everywhere:,} of these {verb} among them in {every}, {others} in {span}"
 
 
 def _share(of_effect: float) -> str:
