@@ -33,7 +33,6 @@ def pytest_collection_modifyitems(items):
 def pytest_collection_finish():
     """What is imported by now stays to the end: the garbage collector need not look at it again and again, nor at the
     rest as often as it would by default."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)
     gc.enable()
