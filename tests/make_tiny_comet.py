@@ -1,8 +1,8 @@
 """Make a COMET checkpoint of a few kilobytes, and what COMET itself says of some items in Python.
 
-Run by the Python of COMET's own environment: make_tiny_comet.py FOLDER. When the checkpoint is there it says "made", and
-waits for a line with the items: dicts of src, mt and ref, whose scores it prints as a line. A second line is a folder
-and a command line of comet-score, which it then runs there and ends as, for COMET takes seconds to be imported.
+Run by the Python of COMET's own environment: make_tiny_comet.py FOLDER. When the checkpoint is there it says "made",
+and waits for a line with the items: dicts of src, mt and ref, whose scores it prints as a line. A second line is a
+folder and a command line of comet-score, which it then runs there and ends as, for COMET takes seconds to be imported.
 """
 
 import json

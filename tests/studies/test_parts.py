@@ -62,7 +62,8 @@ def test_a_sweep_of_roles_whose_parts_are_other_steps_leaves_the_same_bytes(
 
 
 def test_a_study_whose_sweeps_are_split_leaves_the_same_bytes(folder, own_cache, no_figures, tmp_path, monkeypatch):
-    asked = {"n": 40, "points": 6, "draws": 2, "repeats": 2, "orders": ["absolute", "best", "chance"], "method": "one-pass"}
+    orders = ["absolute", "best", "chance"]
+    asked = {"n": 40, "points": 6, "draws": 2, "repeats": 2, "orders": orders, "method": "one-pass"}
     told = {"models": [folder], "tasks": ["ioi"], "overrides": asked, "quiet": True}
     whole = hc.run("heads-kept", out=tmp_path / "whole", **told)
     monkeypatch.setattr(plan, "PART", 600)
