@@ -47,7 +47,7 @@ def random_completions(n=6, target=3):
 # The planted model
 
 
-@pytest.mark.parametrize(("fit", "n"), [(hc.QUICK.changed(seeds=10), 8), (Fit(), 2)], ids=["quick", "paper"])
+@pytest.mark.parametrize(("fit", "n"), [(hc.QUICK.changed(seeds=10), 8), (Fit(), 4)], ids=["quick", "paper"])
 def test_every_seed_of_ten_gives_every_planted_head_its_role(planted, planted_task, fit, n):
     """From the first n of 64 prompts, which would take ten times as long; many updates need fewer."""
     few = replace(planted_task, train=planted_task.train[:n])
