@@ -21,8 +21,9 @@ figures: $(READY)  ## the figures of README and docs and the numbers beside them
 screenshots: $(READY)  ## the pictures of pages in README and docs, taken again; needs a Chromium
 	HF_HUB_OFFLINE=1 $(BIN)/python recipes/screenshots.py
 
+# What Python has compiled is kept, whatever the user's habit: each worker and each process of a test would do it again.
 test: $(VENV)/.ready-for-tests
-	$(BIN)/python -m pytest
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks recipes examples

@@ -25,15 +25,19 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 """The browser that pages are tried in."""
 
 
+STARTED_ONCE = {"browser", "in_one_process"}
+"""Fixtures that take seconds, of tests that wait for other processes."""
+
+
 def pytest_collection_modifyitems(items):
-    """Real weights first, by one worker, while the others do the rest and then steal from it."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Real weights first, then what waits for other processes, all by one worker, while the others do the rest and then
+    steal from its end: so a browser is started by one of them alone, and no long wait is left for the last minute."""
+    items.sort(key=lambda item: (item.get_closest_marker("slow") is None, not STARTED_ONCE & {*item.fixturenames}))
 
 
 def pytest_collection_finish():
     """What is imported by now stays to the end: the garbage collector need not look at it again and again, nor at the
     rest as often as it would by default."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)
     gc.enable()

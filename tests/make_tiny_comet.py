@@ -1,16 +1,19 @@
 """Make a COMET checkpoint of a few kilobytes, and what COMET itself says of some items in Python.
 
-Run by the Python of COMET's own environment: make_tiny_comet.py FOLDER < items.json. When the checkpoint is there it
-says "made", and waits for the items: dicts of src, mt and ref, whose scores are printed as the last line.
+Run by the Python of COMET's own environment: make_tiny_comet.py FOLDER. When the checkpoint is there it says "made",
+and waits for a line with the items: dicts of src, mt and ref, whose scores it prints as a line. A second line is a
+folder and a command line of comet-score, which it then runs there and ends as, for COMET takes seconds to be imported.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
 import torch
 import yaml
 from comet import load_from_checkpoint
+from comet.cli.score import score_command
 from comet.models import RegressionMetric
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import EarlyStopping
@@ -66,9 +69,12 @@ def main():
     make_encoder(folder / "encoder")
     metric = load_from_checkpoint(make_checkpoint(folder)).half()  # as comet-score runs it
     print("made", flush=True)
-    items = json.load(sys.stdin)
+    items = json.loads(sys.stdin.readline())
     scores = [metric.predict([item], gpus=0, progress_bar=False).scores[0] for item in items]
-    print(json.dumps(scores))
+    print(json.dumps(scores), flush=True)
+    place, *sys.argv = json.loads(sys.stdin.readline())
+    os.chdir(place)
+    sys.exit(score_command())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Studies without their pictures, for tests that look at what a study computes."""
+"""Studies and training without their pictures, for tests that look at what is computed."""
 
 DRAWN = {
     "kept": ("draw", "draw_scores", "draw_tasks"),
@@ -13,3 +13,4 @@ def leave_out_pictures(monkeypatch):
     drawing = [f"{kind}.outputs.{name}" for kind, names in DRAWN.items() for name in ("save_figure", *names)]
     for place in (*drawing, "runner.write_study_report"):
         monkeypatch.setattr(f"headcount.studies.{place}", lambda *arguments, **options: None)
+    monkeypatch.setattr("headcount.sparse.outputs._plot", lambda rows: b"")

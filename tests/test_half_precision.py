@@ -5,6 +5,7 @@ how far a wrong result is to be told from a right one: each test says that what 
 """
 
 import copy
+from collections import defaultdict
 from functools import cache
 
 import numpy as np
@@ -58,10 +59,11 @@ def head_scores(family, dtype):
 @cache
 @torch.no_grad()
 def largest_logit(family, dtype):
-    """Over all prompts of the task."""
-    full = models(family, dtype)[1]
-    sides = [ids for pair in (*TASK.train, *TASK.test) for ids in (pair.clean, pair.corrupt)]
-    return max(float(full.logits(torch.tensor([ids]))[0, -1].abs().max()) for ids in sides)
+    """Over all prompts of the task, those of one length together."""
+    full, by_length = models(family, dtype)[1], defaultdict(list)
+    for ids in (ids for pair in (*TASK.train, *TASK.test) for ids in (pair.clean, pair.corrupt)):
+        by_length[len(ids)].append(ids)
+    return max(float(full.logits(torch.tensor(rows))[:, -1].abs().max()) for rows in by_length.values())
 
 
 def eps(dtype):

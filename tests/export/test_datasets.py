@@ -1,8 +1,6 @@
 """Results as Parquet with a card, and a section for the model's own."""
 
-import datasets
 import numpy as np
-import pyarrow.parquet
 import pytest
 
 import headcount as hc
@@ -17,6 +15,8 @@ def curve():
 
 
 def test_every_row_is_in_the_parquet_files(scores, tmp_path):
+    import pyarrow.parquet
+
     folder = hc.export_result("dataset", scores, tmp_path / "set")
     table = pyarrow.parquet.read_table(folder / "data" / "heads.parquet")
     assert csv_text(table.to_pylist()) == csv_text(scores.rows())
@@ -25,6 +25,8 @@ def test_every_row_is_in_the_parquet_files(scores, tmp_path):
 
 
 def test_datasets_reads_the_folder(scores, tmp_path, monkeypatch):
+    import datasets  # takes a second, and not every worker of pytest runs this
+
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "hf")
     folder = hc.export_result("dataset", scores, tmp_path / "set")
     found = datasets.load_dataset(str(folder), "heads", split="train", cache_dir=str(tmp_path / "hf"))

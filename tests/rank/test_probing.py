@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import roc_auc_score
 
 import headcount as hc
 from families import prompts, reading, tiny
@@ -153,6 +152,8 @@ def test_a_control_that_is_not_at_chance_is_said_in_words(probe):
 
 
 def test_a_probe_by_head_scores_a_function_it_knows_and_not_one_it_does_not():
+    from sklearn.metrics import roc_auc_score
+
     rng = torch.Generator().manual_seed(0)
     labels = np.arange(300) % 3
     values = torch.randn(300, 1, 2, 4, generator=rng)

@@ -36,7 +36,7 @@ SMALLEST = {
     "head-roles": (["syntax"], {"n": 8, "test": 2, "seeds": 1, "updates": 1, "batch": 2, "ks": [1]}),
     "masked-heads": (
         ["retrieval"],
-        {"n": 24, "seeds": 1, "shuffles": 1, "epochs": 1, "ks": [1], "draws": 1, "new_tokens": 2, "alphas": [1.0]},
+        {"n": 12, "seeds": 1, "shuffles": 1, "epochs": 1, "ks": [1], "draws": 1, "new_tokens": 2, "alphas": [1.0]},
     ),
 }
 

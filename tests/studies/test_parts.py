@@ -49,10 +49,10 @@ def test_a_sweep_of_roles_whose_parts_are_other_steps_leaves_the_same_bytes(
     folder, own_cache, no_figures, tmp_path, monkeypatch
 ):
     """The two sides of a change are in different parts."""
-    asked = {"n": 40, "seeds": 2, "updates": 2, "batch": 3, "ks": [1, 2, 4, 7]}
+    asked = {"n": 20, "seeds": 2, "updates": 2, "batch": 3, "ks": [1, 2, 4, 7]}
     told = {"models": [folder], "tasks": ["syntax"], "overrides": asked, "quiet": True}
     whole = hc.run("head-roles", out=tmp_path / "whole", **told)
-    monkeypatch.setattr(plan, "PART", 800)
+    monkeypatch.setattr(plan, "PART", 400)
     split = hc.run("head-roles", out=tmp_path / "split", **told)
     assert split.computed > 4, "there are parts, and the fit and the prompts were there"
     for name in ("curves.csv", "summary.json"):
@@ -62,10 +62,11 @@ def test_a_sweep_of_roles_whose_parts_are_other_steps_leaves_the_same_bytes(
 
 
 def test_a_study_whose_sweeps_are_split_leaves_the_same_bytes(folder, own_cache, no_figures, tmp_path, monkeypatch):
-    asked = {"n": 100, "points": 6, "draws": 2, "orders": ["absolute", "best", "chance"], "method": "one-pass"}
+    orders = ["absolute", "best", "chance"]
+    asked = {"n": 40, "points": 6, "draws": 2, "repeats": 2, "orders": orders, "method": "one-pass"}
     told = {"models": [folder], "tasks": ["ioi"], "overrides": asked, "quiet": True}
     whole = hc.run("heads-kept", out=tmp_path / "whole", **told)
-    monkeypatch.setattr(plan, "PART", 1500)
+    monkeypatch.setattr(plan, "PART", 600)
     split = hc.run("heads-kept", out=tmp_path / "split", **told)
     assert split.computed > whole.computed, "there are parts"
     labels = {step["label"] for step in json.loads((tmp_path / "split" / "provenance.json").read_text())["steps"]}
