@@ -105,7 +105,7 @@ def test_run_prints_a_table_and_the_figure(headcount, folder, tmp_path):
     assert "As many random heads explain" in out
     assert str(tmp_path / "out" / "figure.png") in out.replace("\n", "")
     assert "Steps: 10 computed, 0 from the cache" in out
-    assert "Steps: 0 computed, 8 from the cache" in headcount(*arguments)[1]
+    assert "Steps: 0 computed, 10 from the cache" in headcount(*arguments)[1]
 
 
 def bad(headcount, *arguments):

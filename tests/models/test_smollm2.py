@@ -123,10 +123,10 @@ FEW = 10
 
 @pytest.fixture(scope="module")
 def ioi(model):
-    """Curves of indirect objects: no heads, just less than half of them and all, the ones that matter most first, on 24
+    """Curves of indirect objects: no heads, just less than half of them and all, the ones that matter most first, on 40
     prompts; and half and 200 of them by chance, on the first 10, as draws differ by more than prompts do."""
-    task = hc.task("ioi", model, n=48)
-    scores = hc.score(model, replace(task, train=task.train[:16]), "attribution")
+    task = hc.task("ioi", model, n=80)
+    scores = hc.score(model, replace(task, train=task.train[:30]), "attribution")
     half, orders = model.head_count // 2, {"absolute": 1, "chance": 3}
     asked = {order: Asked(order, "keep", "counterfactual", "all", "logit_diff", n, 0) for order, n in orders.items()}
     heads, few = Heads(model, scores), replace(task, test=task.test[:FEW])
@@ -154,7 +154,7 @@ def test_it_is_the_model_that_it_says(model):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n", "least_accuracy"),
-    [("ioi", 48, 0.95), ("greater-than", 24, 0.95), ("docstring", 20, 0.7), ("ioi-long", 12, 0.9)],
+    [("ioi", 80, 0.95), ("greater-than", 24, 0.95), ("docstring", 20, 0.7), ("ioi-long", 12, 0.9)],
 )
 def test_it_can_do_the_tasks(model, ioi, name, n, least_accuracy):
     curve, _ = ioi
@@ -174,7 +174,7 @@ def test_it_can_do_the_tasks(model, ioi, name, n, least_accuracy):
 @pytest.mark.slow
 def test_fewer_than_half_of_its_heads_do_ioi_and_chance_needs_clearly_more(model, ioi):
     best, chance = ioi
-    assert (best.pairs, chance.pairs) == (24, FEW)
+    assert (best.pairs, chance.pairs) == (40, FEW)
     assert best.units_needed(0.9).value < model.head_count // 2
     assert np.all(chance.band().value[1:-1] < 0.6)
 
