@@ -49,13 +49,13 @@ def test_one_head_is_spoken_of_as_one():
     [
         (("abc", "acb"), 1, "It is the first in both repeats"),
         (("abc", "abc", "bac"), 1, "It is the first in 2 of 3 repeats"),
-        (("abc", "bac", "abc"), 2, "Each repeat kept its own first 2 heads, and they are these in all 3 repeats"),
-        (("abcd", "abdc", "dacb"), 2, "Each repeat kept its own first 2 heads; 1 of these is among them in all 3"
-         " repeats, the other in 2"),
-        (("abcde", "acbde", "abdce"), 3, "Each repeat kept its own first 3 heads; 2 of these are among them in all 3"
-         " repeats, the other in 2"),
-        (("abcd", "dcab", "cbda"), 2, "Each repeat kept its own first 2 heads; these are among them in 1 to 2 of 3"
-         " repeats"),
+        (("abc", "bac", "abc"), 2, "They are the first 2 heads of all 3 repeats"),
+        (("abcd", "abdc", "dacb"), 2, "Each repeat's own first 2 heads explain 0.00 on average; 1 of the named is among"
+         " them in all 3 repeats, the other in 2"),
+        (("abcde", "acbde", "abdce"), 3, "Each repeat's own first 3 heads explain 1.00 on average; 2 of the named are"
+         " among them in all 3 repeats, the other in 2"),
+        (("abcd", "dcab", "cbda"), 2, "Each repeat's own first 2 heads explain 0.00 on average; the named are among"
+         " them in 1 to 2 of 3 repeats"),
         (("abc",), 2, ""),
     ],
 )  # fmt: skip
@@ -64,16 +64,19 @@ def test_how_firm_the_first_heads_are(rankings, k, words):
     assert firmness(hc.Repeats(tuple(replace(made, ranking=tuple(ranking)) for ranking in rankings)), k) == words
 
 
+def test_repeats_that_mask_are_said_to_take_away():
+    made = curve(total=4, needs=3, mode="mask")
+    repeats = hc.Repeats(tuple(replace(made, ranking=tuple(ranking)) for ranking in ("abcd", "abdc", "dacb")))
+    assert firmness(repeats, 2).startswith("Each repeat's own first 2 heads take away 1.00 on average; 1 of the named")
+
+
 def test_number_and_names_are_those_of_all_repeats():
     """The first repeat alone would name its own first heads."""
     made = curve(total=4, needs=2)
     repeats = hc.Repeats(tuple(replace(made, ranking=tuple(ranking)) for ranking in ("abcd", "cbda", "cbad")))
     assert repeats.pooled.ranking == repeats.ranking == ("c", "b", "a", "d")
     said = answer("IOI", repeats, repeats.units_needed(0.9), None)
-    assert (
-        "needs 2 of 4 heads for 90 % of the effect (90 % interval 2 to 2): c, b. Each repeat kept its own first 2"
-        in said
-    )
+    assert "needs 2 of 4 heads for 90 % of the effect (90 % interval 2 to 2): c, b. Each repeat's own first 2" in said
 
 
 @pytest.mark.parametrize(

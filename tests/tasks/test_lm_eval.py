@@ -196,7 +196,9 @@ class TestCode:
 
     @pytest.fixture
     def hostile(self, task_file, tmp_path):
-        (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\ndef shorten(doc):\n    return 'x'\n")
+        (tmp_path / "own.py").write_text(
+            f"open({str(tmp_path / 'ran')!r}, 'w').close()\ndef shorten(doc):\n    return 'x'\n"
+        )
         (tmp_path / "base.yaml").write_text("doc_to_text: !function own.shorten\n")
         return task_file()
 

@@ -164,7 +164,8 @@ def _command(kind: StudyKind) -> Command:
 
                 result = run_study(name, **told, **({"executor": executor} if on else {}), **asked)
         except KeyboardInterrupt:
-            raise StoppedError("Finished steps are kept; run the same command to resume.") from None
+            kept = "Nothing is kept, as --no-cache asks" if no_cache else "Finished steps are kept"
+            raise StoppedError(f"{kept}; run the same command to {'begin again' if no_cache else 'resume'}.") from None
         if as_json:
             print_json({**result.summary, "folder": str(result.folder), "computed": result.computed})
         elif quiet:

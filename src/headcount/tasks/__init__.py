@@ -127,7 +127,8 @@ def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
         title, items = name.removeprefix(PREFIX), read_lm_eval(name, rng)
     elif name not in TASKS:
         raise HeadcountError(
-            f"There is no task {quoted(name)}.{did_you_mean(name, known_tasks())} A file ends in .jsonl or .csv."
+            f"There is no task {quoted(name)}.{did_you_mean(name, known_tasks())} A file ends in .jsonl, .csv or"
+            " .parquet."
         )
     else:
         source = _source(name, split)

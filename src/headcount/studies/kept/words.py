@@ -62,8 +62,8 @@ def of_named(k: int, explained: Interval[float], mode: Mode) -> str:
 
 
 def firmness(repeats: Repeats, k: int) -> str:
-    """How many of the first k units by mean rank the repeats have among their own first k; empty where there is one
-    ranking, or where some name fewer units than that."""
+    """What the repeats do with their own first k units, and how many of the first k by mean rank are among them; empty
+    where there is one ranking, or where some name fewer units than that."""
     count = len(repeats.curves)
     if count < 2 or min(len(curve.ranking) for curve in repeats.curves) < k:
         return ""
@@ -73,14 +73,17 @@ def firmness(repeats: Repeats, k: int) -> str:
     everywhere, every = times.count(count), "both repeats" if count == 2 else f"all {count} repeats"
     if k == 1:
         return f"It is the first in {every if everywhere else f'{times[0]} of {count} repeats'}"
-    kept, rest = f"Each repeat kept its own first {k:,} {units}", times[: k - everywhere]
+    rest = times[: k - everywhere]
     if not rest:
-        return f"{kept}, and they are these in {every}"
-    span = " to ".join(dict.fromkeys(map(str, (rest[0], rest[-1]))))
+        return f"They are the first {k:,} {units} of {every}"
+    pooled, span = repeats.pooled, " to ".join(dict.fromkeys(map(str, (rest[0], rest[-1]))))
+    explained = pooled.at(k).value
+    does = f"explain {_share(explained)}" if pooled.mode == "keep" else f"take away {_share(1 - explained)}"
+    own = f"Each repeat's own first {k:,} {units} {does} on average"
     if not everywhere:
-        return f"{kept}; these are among them in {span} of {count} repeats"
+        return f"{own}; the named are among them in {span} of {count} repeats"
     verb, others = "is" if everywhere == 1 else "are", "the other" if len(rest) == 1 else "the others"
-    return f"{kept}; {everywhere:,} of these {verb} among them in {every}, {others} in {span}"
+    return f"{own}; {everywhere:,} of the named {verb} among them in {every}, {others} in {span}"
 
 
 def _share(of_effect: float) -> str:
