@@ -1,11 +1,11 @@
 """How much memory the analysis of edges needs beyond the model, told before it runs, from the model's config alone.
 
-Per token, in numbers of the model's type (L layers, stream of width d, W writers, R readers of a layer):
+Per token, in numbers of the model's type (L layers, stream of width d, W writers, R' readers at once):
 
     scores      what all writers wrote                           W d
-                gradients of one layer's readers                 R d
+                gradients of some layers' readers                R' d
                 what a backward pass keeps, a gradient point     L (6 d + 2 (q + 2 kv) + 3 m), 2 m if not gated
-                norms' directions, a gradient point              (2 L + 1) (2 d + W)
+                norms' directions, a gradient point              (2 L + 1) 2 d
                 both ends of the path                            3 L (q + d)
     circuits    what all writers wrote, a circuit                W d
                 a base run                                       8 L d
@@ -33,11 +33,13 @@ from ..models.wiring import graph_of_config
 from ..tasks.examples import Example, Pair
 from .meter import KEPT_BYTES, TOKENS_A_PASS
 
-DEFAULT_MEMORY = 2**29
-"""Bytes beyond the model, unless the user says otherwise. Fixed, so that runs can be repeated bit for bit; more would
-not be faster on a CPU."""
+DEFAULT_MEMORY = 7 * 2**27
+"""Bytes beyond the model, unless the user says otherwise: just below a gigabyte. Fixed, so that runs can be repeated
+bit for bit; more would not be faster on a CPU."""
 MARGIN = 1.2
 MAX_TOKENS_A_BATCH = 1024
+READERS_AT_ONCE = 48
+"""Readers whose gradients are made in d_model together, about, but no fewer than a layer has."""
 CIRCUIT_TOKENS = 512
 """Circuits share a forward pass up to this many tokens. More would not be faster."""
 
@@ -74,9 +76,9 @@ class Sizes:
         """Peak of EAP with so many gradient points, some of them in one pass."""
         layers, writers, width = self.graph.n_layers, len(self.graph.writers), self.width
         projected = self.query_features + 2 * self.kv_features
-        written = (writers + self.graph.split.readers_a_layer) * width
+        written = (writers + max(READERS_AT_ONCE, self.graph.split.readers_a_layer)) * width
         kept = at_once * layers * (6 * width + 2 * projected + (3 if self.gated else 2) * self.mlp_features)
-        directions = points * (2 * layers + 1) * (2 * width + writers)
+        directions = points * (2 * layers + 1) * 2 * width
         ends = 3 * layers * (self.query_features + width)
         fixed = 3 * at_once * prompts * self.vocabulary + width * projected
         return int(MARGIN * self.itemsize * (tokens * (written + kept + directions + ends) + fixed))

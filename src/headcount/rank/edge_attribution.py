@@ -21,11 +21,10 @@ is ever made. The reader's gradient is J^T W^T t, with J the norm's Jacobian at 
 
     J^T y = (1/s) (g·y - mean(g·y) - x̂ (x̂ · g·y) / d),   x̂ = centred(x) / s     (RMSNorm has no mean term)
 
-The first term is one matrix product a layer for all (writer, reader) pairs, with g folded into W and 1/s into t. The
-others are rank one: they need Δu·x̂ and Δu·1, which one batched product gives for all norms at once, and x̂·g·W^T t,
-which is t · (query - its value at x̂ = 0), all in head space. For several gradient points t/s is summed first, so that
-the large product is done once, and the points share a forward and a backward pass. Backward rules hold the scale of a
-norm, so that the term with x̂ falls away.
+The first term is one matrix product for all (writer, reader) pairs of some layers, with g folded into W and 1/s into
+t; the second centres g·W. The third is of rank one at each token, and x̂·g·W^T t is t · (query - its value at x̂ = 0),
+which is in head space. For several gradient points t/s is summed first, so that the large product is done once, and the
+points share a forward and a backward pass. Backward rules hold the scale of a norm, so that the third falls away.
 """
 
 from collections.abc import Sequence
@@ -39,7 +38,7 @@ from ..core.words import BackwardRule
 from ..edit import Share, first_reached, mix_inputs
 from ..edit.edge_fills import EdgeFiller
 from ..edit.trace import Trace, Written, traced
-from ..meters.memory import Sizes, plan_scores
+from ..meters.memory import READERS_AT_ONCE, Sizes, plan_scores
 from ..meters.metrics import batch_for, metric_named
 from ..models import Model
 from ..models.backward_rules import following
@@ -151,7 +150,7 @@ class _Role:
     """One role's gradients behind a norm, t/s summed over the points: of heads, or of a reader of the whole stream."""
 
     folded: Tensor  # [token, reader, head size or d]
-    gain: Tensor
+    norm: NormParts | None
     projection: Projection | None
 
     @property
@@ -159,12 +158,15 @@ class _Role:
         return self.folded.shape[1]
 
     def pull(self, into: Tensor) -> None:
-        """g W^T t/s in d_model, `into` [reader, token, d]."""
+        """g W^T t/s in d_model, `into` [reader, token, d], centred where the norm centres."""
         folded = self.folded.transpose(0, 1)
         if self.projection is None:
-            torch.mul(folded, self.gain, out=into)
+            into.copy_(self._through_norm(folded))
         else:
-            torch.bmm(folded, self.projection.weight() * self.gain, out=into)
+            torch.bmm(folded, self._through_norm(self.projection.weight()), out=into)
+
+    def _through_norm(self, rows: Tensor) -> Tensor:
+        return rows if self.norm is None else self.norm.centred(rows * self.norm.gain)
 
 
 @dataclass(frozen=True)
@@ -172,20 +174,25 @@ class _Reading:
     """The readers behind one norm, and the directions of the stream to which the norm makes them blind."""
 
     roles: list[_Role]
-    directions: Tensor  # x̂ of each point, [point, token, d]; none where there is no norm
+    directions: Tensor  # x̂ of each point, [point, token, d]; none where there is no norm, or it keeps its scale
     along: Tensor  # x̂ · g W^T t/s of each point, [point, token, reader]
-    summed: Tensor | None  # 1 · g W^T t/s, [token, reader], where the norm centres
 
     def together(self, other: "_Reading") -> "_Reading":
         """Of the points of both."""
         roles = [replace(a, folded=a.folded + b.folded) for a, b in zip(self.roles, other.roles, strict=True)]
-        directions, along = torch.cat([self.directions, other.directions]), torch.cat([self.along, other.along])
-        summed = None if self.summed is None or other.summed is None else self.summed + other.summed
-        return _Reading(roles, directions, along, summed)
+        return _Reading(roles, torch.cat([self.directions, other.directions]), torch.cat([self.along, other.along]))
 
     @property
     def readers(self) -> int:
         return sum(role.readers for role in self.roles)
+
+    def pull(self, into: Tensor) -> None:
+        """J^T W^T t summed over the points, `into` [reader, token, d]."""
+        for role, own in zip(self.roles, into.split([role.readers for role in self.roles]), strict=True):
+            role.pull(own)
+        if len(self.directions):
+            by_token = self.along.permute(1, 2, 0), self.directions.transpose(0, 1)
+            into.transpose(0, 1).baddbmm_(*by_token, alpha=-1 / into.shape[-1])
 
 
 def _readings(wiring: Wiring, trace: Trace, gradients: Tensors, points: int, frozen: bool) -> list[_Reading]:
@@ -232,30 +239,19 @@ def _reading(
         scale = norm.scale(stream)[:, None]
         gradients = [gradient / scale for gradient in gradients]
     folded = [by_point(gradient).sum(0) for gradient in gradients]
-    gain = torch.ones_like(stream[0]) if norm is None else norm.gain
-    roles = [_Role(t, gain, projection) for t, projection in zip(by_role(folded), projections, strict=True)]
+    roles = [_Role(t, norm, projection) for t, projection in zip(by_role(folded), projections, strict=True)]
     none = stream[:0, None]
-    if norm is None:
-        return _Reading(roles, directions=none, along=none, summed=None)
-    # What is read where x̂ = 0 is the norm's bias, projected; what a stream of ones adds to that, its gain.
-    ends = torch.stack([norm.bias, norm.bias + norm.gain])
-    zero, one = zip(*[module(ends) for module in modules] or [ends], strict=True)
-    ones = [t * (up - at) for t, up, at in zip(folded, one, zero, strict=True)] if norm.centres else None
-    summed = None if ones is None else by_reader(ones)
-    if frozen:
-        return _Reading(roles, directions=none, along=none, summed=summed)
+    if norm is None or frozen:
+        return _Reading(roles, directions=none, along=none)
+    # What is read where x̂ = 0 is the norm's bias, projected.
+    zero = [module(norm.bias) for module in modules] or [norm.bias]
     moved = [t * (value.flatten(0, -2) - at) for t, value, at in zip(gradients, read, zero, strict=True)]
-    directions, along = by_point(norm.centred(stream) / scale), by_point(by_reader(moved))
-    return _Reading(roles, directions, along, summed)
+    return _Reading(roles, directions=by_point(norm.centred(stream) / scale), along=by_point(by_reader(moved)))
 
 
 def _contract(wiring: Wiring, readings: list[_Reading], delta: Tensor, answers: Tensor) -> Tensor:
     """Sum over tokens of Δu · J^T W^T t; `delta` is [writer, token, d], `answers` the tokens that are unembedded."""
     graph, (_, tokens, width) = wiring.graph, delta.shape
-    # Δu·x̂ of every norm and point, and Δu·1, in one product that reads Δu once: [token, writer, column].
-    columns = [direction for reading in readings for direction in reading.directions]
-    products = torch.bmm(delta.transpose(0, 1), torch.stack([*columns, torch.ones_like(delta[0])], dim=-1))
-    along_directions = iter(products.unbind(-1))
 
     def blocks(rows: Tensor) -> Tensor:
         """[row, token, d] -> [block, row, some tokens of d]: one product over all tokens at once is slow on a CPU."""
@@ -264,24 +260,19 @@ def _contract(wiring: Wiring, readings: list[_Reading], delta: Tensor, answers: 
         return cut.transpose(0, 1)
 
     scores = delta.new_zeros(len(graph.writers), len(graph.readers))
-    buffer = delta.new_empty(graph.readers_a_layer, tokens, width)
-    reader = 0
-    # An MLP and the attention after it see nearly the same writers: one product for both, and Δu is read half as often.
-    for index in range(0, len(readings) + 1, 2):
-        together = readings[max(index - 1, 0) : index + 1]
-        writers = len(graph.writers) if index >= len(readings) else graph.writers_before(index // 2)
-        roles = [role for reading in together for role in reading.roles]
-        pulled = buffer[: sum(role.readers for role in roles)]
-        for role, into in zip(roles, pulled.split([role.readers for role in roles]), strict=True):
-            role.pull(into)
-        # Behind the last attention only the answers' tokens have a gradient.
-        where = answers if index > 2 * (graph.n_layers - 1) else slice(None)
+    # Readers of some layers go together, though the first of them cannot see what the later ones do: Δu, which does not
+    # fit the caches, is read so many times less often. Behind the last attention only the answers' tokens have a
+    # gradient.
+    step, last = 2 * max(READERS_AT_ONCE // graph.readers_a_layer, 1), len(readings) - 2
+    start = reader = 0
+    for end in [*range(step - 1, last, step), last, len(readings)]:
+        together = readings[start:end]
+        writers, where = (graph.writers_before(end // 2), slice(None)) if end <= last else (len(delta), answers)
+        counts = [reading.readers for reading in together]
+        pulled = delta.new_empty(sum(counts), tokens, width)
+        for reading, into in zip(together, pulled.split(counts), strict=True):
+            reading.pull(into)
         found = torch.bmm(blocks(delta[:writers, where]), blocks(pulled[:, where]).transpose(1, 2)).sum(0)
-        for reading, own in zip(together, found.split([reading.readers for reading in together], dim=1), strict=True):
-            for along in reading.along:
-                own -= next(along_directions)[:, :writers].T @ along / width
-            if reading.summed is not None:
-                own -= products[:, :writers, -1].T @ reading.summed / width
-        scores[:writers, reader : reader + found.shape[1]] = found
-        reader += found.shape[1]
+        scores[:writers, reader : reader + len(pulled)] = found
+        start, reader = end, reader + len(pulled)
     return scores * torch.from_numpy(graph.real).to(scores.device)

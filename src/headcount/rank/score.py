@@ -107,7 +107,7 @@ def score(
       from component to component; a head is one reader, whose query, key and value see the same.
     - `fit`: a `headcount.Fit` says how gates are fitted, for `gating`; the paper's way by default, `headcount.QUICK`
       for a look. A `headcount.Learning` says how rankings are learned, a `headcount.Pruning` how edges are pruned.
-    - `memory`: bytes that edges may use beyond the model; half a gigabyte by default, or what one prompt needs.
+    - `memory`: bytes that edges may use beyond the model; just below a gigabyte by default, or what one prompt needs.
 
     A bar is shown in a terminal, unless `advance` is given, which is told how many prompts have been run.
 

@@ -123,7 +123,7 @@ def run(
     - `quick`: the study's smaller settings, to see whether it works.
     - `out`: the output folder; `headcount-results/NAME` by default.
     - `overrides`: other keys of the study, for all panels.
-    - `memory`: bytes that edges may use beyond the model; half a gigabyte by default, or what one prompt needs.
+    - `memory`: bytes that edges may use beyond the model; just below a gigabyte by default, or what one prompt needs.
     - `loader`: how a model's name becomes a model; `headcount.load` by default.
     - `cache`: whether finished steps are looked up and kept.
     - `executor`: where the steps are run: in this process by default, or `"local"`, `"ray"`, `"slurm"`, or what
