@@ -100,7 +100,10 @@ def test_hooks_are_gone_afterwards():
         meter.measure(torch.zeros(1, *meter.wiring.graph.real.shape, dtype=torch.bool))
         _, base, _ = meter._kept[0]
         masks = random_masks(meter).float()
-        with pytest.raises(hc.HeadcountError), soft_stream.soft_edges(model, meter.wiring, base, masks):
+        with (
+            pytest.raises(hc.HeadcountError),
+            soft_stream.soft_edges(model, meter.wiring, base, masks, meter.room.buffers),
+        ):
             raise hc.HeadcountError("stop")
         assert torch.equal(model.logits(ids), plain)
 
@@ -122,3 +125,18 @@ def test_nothing_of_a_run_is_kept_after_its_gradient(monkeypatch):
     del found
     gc.collect()
     assert not streams
+
+
+def test_two_runs_with_gradients_at_once_have_buffers_of_their_own_and_the_next_has_one_of_theirs():
+    model = tiny("llama-gqa", torch.float64)
+    masks = random_masks(CircuitMeter(model, PAIRS)).requires_grad_()
+
+    def gradient(meter, *which):
+        return torch.autograd.grad(sum(graded(meter, masks[[one]]).sum() for one in which), masks)[0]
+
+    meter, alone = CircuitMeter(model, PAIRS), [gradient(CircuitMeter(model, PAIRS), one) for one in (0, 1)]
+    assert torch.equal(gradient(meter, 0, 1), sum(alone)), "neither has written over the other"
+    lent = {buffer.data_ptr() for buffer in meter.room.buffers._free}
+    assert lent
+    assert torch.equal(gradient(meter, 1), alone[1])
+    assert {buffer.data_ptr() for buffer in meter.room.buffers._free} == lent, "nothing new was needed"

@@ -13,10 +13,10 @@ and, beyond what `KEPT_BYTES` hold, made again on the way back:
 A writer hands out a token of its own, an empty number that every later reader takes. Thereby autograd comes back to the
 writer only when all of its readers have left their gradients in the buffer.
 
-Only edges whose mask is not 0 count: writers that nobody reads have no row, and heads that read nothing are those of
-the base run.
+Where all masks are 0 nothing is done: writers that nobody reads have no row, heads that read nothing are the base run's.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from ..models import Model
 from ..models.graph import INPUTS
 from ..models.wiring import Projection, Wiring
+from .buffers import Buffers
 from .edge_fills import BaseRun
 from .stream import SEEN_BYTES, streamed
 
@@ -37,10 +38,10 @@ KEPT_BYTES = 2**28
 
 
 @contextmanager
-def soft_edges(model: Model, wiring: Wiring, base: BaseRun, masks: Tensor) -> Iterator[None]:
+def soft_edges(model: Model, wiring: Wiring, base: BaseRun, masks: Tensor, buffers: Buffers) -> Iterator[None]:
     """Give every reader its own input while the block lasts; rows are the batch once for each of `masks`
     [mask, writer, reader], from 0 to 1, which gradients flow back to."""
-    stream = SoftStream(model, wiring, base, masks)
+    stream = SoftStream(model, wiring, base, masks, buffers)
     try:
         with streamed(model, wiring, stream):
             yield
@@ -54,7 +55,7 @@ def soft_edges(model: Model, wiring: Wiring, base: BaseRun, masks: Tensor) -> It
 class SoftStream:
     """Rows are the batch once for each mask of `masks` [mask, writer, reader]."""
 
-    def __init__(self, model: Model, wiring: Wiring, base: BaseRun, masks: Tensor) -> None:
+    def __init__(self, model: Model, wiring: Wiring, base: BaseRun, masks: Tensor, buffers: Buffers) -> None:
         self.model, self.wiring, self.base, self.graph = model, wiring, base, wiring.graph
         self.copies = len(masks)
         kept = (masks.detach() != 0).any(0)
@@ -63,8 +64,9 @@ class SoftStream:
         self.row: list[int] = (read.cumsum(0) * read - 1).tolist()  # where a writer's row is; -1 where nobody reads it
         self.rows_before = [0, *read.cumsum(0).tolist()]
         tokens, width = base.input_change.shape
-        self.more = base.input_change.new_empty(self.copies, tokens, self.rows_before[-1], width)
-        """u - v, [mask, token, row, d]."""
+        shape = (2, self.copies, tokens, self.rows_before[-1], width)
+        self.more, self.room_for_pulls = buffers.lend(math.prod(shape), base.input_change, self).view(shape)
+        """u - v, [mask, token, row, d]; and as much room again."""
         if read[0]:
             self.more[:, :, 0] = base.input_change
         self.may_keep = KEPT_BYTES
@@ -239,9 +241,9 @@ class _Heads(_Reader):
             if not heads:
                 continue
             weight, bias = projection.weight(), projection.bias()
-            if len(heads) < count:
-                weight, bias = weight[heads], None if bias is None else bias[heads]
             constant = weight.new_zeros(weight.shape[:2]) if bias is None else bias
+            if len(heads) < count:
+                weight, constant = weight[heads], constant[heads]
             if self.norm is not None:
                 constant = constant + weight @ self.norm.bias
                 weight = self.norm.centred(weight * self.norm.gain)  # centring is its own transpose
@@ -292,7 +294,7 @@ class _Read(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         (mask,), reader, stream = ctx.saved_tensors, ctx.reader, ctx.reader.stream
         if stream.pulls is None:
-            stream.pulls = torch.zeros_like(stream.more)
+            stream.pulls = stream.room_for_pulls.zero_()
         by_mask = torch.zeros_like(mask)
         for copy, tokens in reader.blocks(mask.shape[1]):
             seen, more = reader.seen(mask, copy, tokens)

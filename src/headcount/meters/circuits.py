@@ -22,6 +22,7 @@ from torch import Tensor
 
 from ..core.words import Readers
 from ..edit import first_reached
+from ..edit.buffers import Buffers
 from ..edit.edge_fills import BaseRun, EdgeFiller
 from ..edit.soft_stream import soft_edges
 from ..edit.stream import only_kept_edges
@@ -32,7 +33,7 @@ from ..tasks.batches import batches
 from ..tasks.examples import Pair
 from .memory import Sizes, plan_circuits
 from .meter import WHOLE, Advance, Part, Values, own_passes, silent
-from .metrics import OF_PAIRS, SAID, Reference, measure_all
+from .metrics import OF_PAIRS, SAID, Reference, batch_for, measure_all
 
 
 @dataclass(eq=False)
@@ -40,6 +41,8 @@ class Room:
     """The same memory for all runs, of one meter or of several: fresh pages cost a CPU a tenth of a forward pass."""
 
     numbers: Tensor = field(default_factory=lambda: torch.empty(0))
+    buffers: Buffers = field(default_factory=Buffers)
+    """For runs with gradients."""
 
     def make(self, count: int, like: Tensor) -> None:
         """For so many tensors, at least."""
@@ -154,9 +157,14 @@ class CircuitMeter:
                     self._kept = list(self._base_runs())
             for indices, base, uncut in self._kept:
                 past = None if base.prefix is None else self.model.repeated_prefix(base.prefix, copies)
-                with soft_edges(self.model, self.wiring, base, masks):
-                    logits = self.model.last_logits(base.ids.repeat(copies, 1), base.last.repeat(copies), past)
-                parts.append(measure_all(logits, base.batch, (metric,), uncut if metric == "kl" else None)[metric])
+                ids, last, (tokens, aimed) = (
+                    base.ids.repeat(copies, 1),
+                    base.last.repeat(copies),
+                    batch_for(metric, base.batch),
+                )
+                with soft_edges(self.model, self.wiring, base, masks, self.room.buffers):
+                    logits = self.model.last_logits(ids, last, past, tokens)
+                parts.append(measure_all(logits, aimed, (metric,), uncut if metric == "kl" else None)[metric])
                 places += indices
         return torch.cat(parts, dim=1)[:, torch.tensor(places, device=masks.device).argsort()]
 
