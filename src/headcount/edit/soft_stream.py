@@ -13,7 +13,7 @@ and, beyond what `KEPT_BYTES` hold, made again on the way back:
 A writer hands out a token of its own, an empty number that every later reader takes. Thereby autograd comes back to the
 writer only when all of its readers have left their gradients in the buffer.
 
-Where all masks are 0 nothing is done: writers that nobody reads have no row, heads that read nothing are the base run's.
+Where masks are 0 nothing is done: writers that nobody reads have no row, heads that read nothing are the base run's.
 """
 
 import math
