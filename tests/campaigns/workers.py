@@ -39,6 +39,7 @@ def cluster(spare=True):
     import ray
     from ray.cluster_utils import Cluster
 
+    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's own 15 lets its workers wait for all other tests
     has = {"num_cpus": 1, "num_gpus": 1}
     head = {"num_cpus": 0} if spare else has
     made = Cluster(initialize_head=True, head_node_args={**head, "include_dashboard": False})

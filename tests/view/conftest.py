@@ -56,10 +56,11 @@ def opened(browser, kept_page):
         contexts.append(browser.new_context(accept_downloads=True, **options))
         return contexts[-1].new_page()
 
-    def open_page(path, width=1280, height=900, **more):
+    def open_page(path, width=1280, height=900, color_scheme="light", **more):
         served = str(path).startswith("http")
         address = path if served else path.resolve().as_uri()
         page = new_page(**more) if served or more else kept_page
+        page.emulate_media(color_scheme=color_scheme)
         page.set_viewport_size({"width": width, "height": height})
         page.set_default_timeout(15_000)
 
