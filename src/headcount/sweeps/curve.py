@@ -23,6 +23,7 @@ from .needed import (
     interval_of_k,
     resampled_first_k,
     stays_from,
+    upper_first_ks,
     whole_number,
 )
 from .resampling import ends_of, resamplings, share_ends
@@ -166,9 +167,10 @@ class Curve(Saved, Tabled, Shown):
         ks, done = np.asarray(self.ks, dtype=np.float64), self._done(self._mean(EXPLAINED))
         samples = self._done(self._samples(EXPLAINED, level))
         ends = np.quantile(samples, ends_of(level), axis=0)
+        uppers = upper_first_ks(ks, samples, thresholds, level, aim, jumps)
         found = []
-        for at in thresholds:
-            interval = interval_of_k(ks, done, samples, ends, at, level, aim, jumps)
+        for at, upper in zip(thresholds, uppers.tolist(), strict=True):
+            interval = interval_of_k(ks, done, ends, upper, at, aim)
             numbers = map(whole_number, (*interval, stays_from(ks, holds(done, at, aim))))
             value, low, high, stays = numbers
             found.append(UnitsNeeded(value, low, high, self.total, at, level, self.units, self.mode, aim, stays))
