@@ -1,5 +1,5 @@
 """Results of every kind of study with numbers made up from a seed, for tests of what is written and shown: no model
-runs, and no figure is drawn."""
+runs, no figure is saved, and one is drawn only where names are strange."""
 
 from dataclasses import replace
 
@@ -21,6 +21,7 @@ from headcount.sweeps.masking import MASK_ORDERS, MaskedAnswers, masked_curve, m
 from headcount.sweeps.orders import ranked_places
 from headcount.tasks.questions import Question
 from headcount.tasks.texts import PromptTexts
+from pictures import DRAWN
 
 MARKUP = "<img src=x onerror=\"document.title='hacked'\"></script><script>document.title='hacked'</script>&amp;"
 LAYERS, HEADS = 4, 8
@@ -176,8 +177,10 @@ WRITERS = {"head-roles": roles_outputs, "masked-heads": masked_outputs}
 def write_by_hand(kind, folder, monkeypatch, models=("m",), tasks=("ioi",), hand=None, **overrides):
     """The whole output folder of a study, but for its figures; gives the cells, [task][model]."""
     outputs = WRITERS.get(kind, kept_outputs)
-    monkeypatch.setattr(outputs, "save_figure", lambda *args, **more: [])
     hand = hand or ByHand()
+    drawn = () if hand.mark else DRAWN[outputs.__name__.split(".")[-2]]
+    for name in ("save_figure", *drawn):
+        monkeypatch.setattr(outputs, name, lambda *args, **more: [])
     overrides |= {"comet": "no"} if kind == "masked-heads" else {}
     study = read_study(kind, models=[hand.named(name) for name in models], tasks=tasks, overrides=overrides)
     study = replace(study, title=hand.named(study.title))
