@@ -118,7 +118,7 @@ def model():
     return hc.load("smollm2")
 
 
-FEW = 10
+TRAIN, FEW = 15, 10
 
 
 @pytest.fixture(scope="module")
@@ -126,21 +126,23 @@ def ioi(model):
     """Curves of indirect objects: no heads, just less than half of them and all, the ones that matter most first, on 40
     prompts; and half and 200 of them by chance, on the first 10, as draws differ by more than prompts do."""
     task = hc.task("ioi", model, n=80)
-    scores = hc.score(model, replace(task, train=task.train[:30]), "attribution")
+    scores = hc.score(model, replace(task, train=task.train[:TRAIN]), "attribution")
     half, orders = model.head_count // 2, {"absolute": 1, "chance": 3}
     asked = {order: Asked(order, "keep", "counterfactual", "all", "logit_diff", n, 0) for order, n in orders.items()}
-    heads, few = Heads(model, scores), replace(task, test=task.test[:FEW])
-    meters = {
-        order: heads.meter(some, asked["absolute"], lambda n: None)
-        for order, some in (("absolute", task), ("chance", few))
-    }
+    heads = Heads(model, scores)
+    few, rest = (
+        heads.meter(replace(task, test=some), asked["absolute"], lambda n: None)
+        for some in (task.test[:FEW], task.test[FEW:])
+    )
     grids = {"absolute": [0, half - 1, model.head_count], "chance": [half, 200]}
-    found = {order: measured(heads.order(asked[order]), meters[order], ks) for order, ks in grids.items()}
-    ends = {name: values[:, [0, -1], :FEW].repeat(3, axis=0) for name, values in found["absolute"].items()}
-    joined = {name: np.insert(ends[name], [1], found["chance"][name], axis=1) for name in ends}
+    of_few, of_rest = (measured(heads.order(asked["absolute"]), meter, grids["absolute"]) for meter in (few, rest))
+    best = {name: np.concatenate([of_few[name], of_rest[name]], axis=2) for name in of_few}
+    drawn = measured(heads.order(asked["chance"]), few, grids["chance"])
+    ends = {name: values[:, [0, -1]].repeat(3, axis=0) for name, values in of_few.items()}
+    joined = {name: np.insert(ends[name], [1], drawn[name], axis=1) for name in ends}
     facts = {"model": "smollm2", "task": "ioi", "title": "IOI", "units": "heads", "method": "attribution"}
     facts |= {"mode": "keep", "fill": "counterfactual", "metric": "logit_diff", "total": 270, "ranking": ()}
-    absolute = hc.Curve(**facts, order="absolute", ks=tuple(grids["absolute"]), values=found["absolute"])
+    absolute = hc.Curve(**facts, order="absolute", ks=tuple(grids["absolute"]), values=best)
     return absolute, hc.Curve(**facts, order="chance", ks=(0, half, 200, 270), values=joined)
 
 
