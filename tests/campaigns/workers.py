@@ -20,6 +20,8 @@ ASKED = {"n": 12, "points": 6, "draws": 3, "orders": ["absolute", "signed", "cha
 TASKS = ["ioi", "greater-than"]
 COMMAND = ("run", "heads-kept", "-n", 12, "--points", 6, "--draws", 3, "--method", "one-pass", "--order", "absolute",
            "--order", "chance")  # fmt: skip
+BARE = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
+"""Of Ray, what a study needs: no pages, no copies of logs, and nobody who asks a cloud for nodes."""
 
 
 def study(folder, place, executor=in_process):
@@ -42,7 +44,7 @@ def cluster(spare=True):
     os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's own 15 lets its workers wait for all other tests
     has = {"num_cpus": 1, "num_gpus": 1}
     head = {"num_cpus": 0} if spare else has
-    made = Cluster(initialize_head=True, head_node_args={**head, "include_dashboard": False})
+    made = Cluster(initialize_head=True, head_node_args={**head, **BARE})
     for _ in range(1 + spare):
         made.add_node(**has)
     ray.init(address=made.address, logging_level="ERROR", log_to_driver=False)
