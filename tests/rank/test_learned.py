@@ -10,7 +10,7 @@ from families import pairs, random_task, tiny
 from golden_folders import PLANTED
 from headcount.edit import Filler
 from headcount.meters import HeadMeter
-from headcount.rank import descent
+from headcount.rank import descent, learned
 from headcount.rank.fit import Learning, Pruning
 from headcount.rank.learned import SoftTopK
 
@@ -59,6 +59,19 @@ def test_learned_edges_are_nearer_to_the_whole_model_than_the_attribution_they_b
     learned = hc.score(trained, ioi, "edge-learned", fit=Learning(updates=24, batch=4))
     first = hc.score(trained, ioi, "eap-ig")
     assert area(trained, ioi, learned) < min(area(trained, ioi, first, keep) for keep in ("absolute", "signed"))
+
+
+def test_the_choice_of_the_top_k_hardens_by_the_same_factor_each_time(monkeypatch, model, task):
+    chosen, temperatures = learned.soft_top, []
+
+    def noting(scores, k, temperature):
+        temperatures.append(temperature)
+        return chosen(scores, k, temperature)
+
+    monkeypatch.setattr(learned, "soft_top", noting)
+    hc.score(model, task, "learned", fit=Learning(updates=4, batch=3, temperature=(0.8, 0.1)))
+    np.testing.assert_allclose(temperatures, [0.8, 0.4, 0.2, 0.1])
+    assert Learning(updates=1).temperature_at(0) == 0.5
 
 
 @pytest.mark.parametrize(("method", "first"), [("learned", "attribution-ig"), ("edge-learned", "eap-ig")])
@@ -187,5 +200,7 @@ def test_what_cannot_be_learned_is_said(model, task, planted_task):
         hc.score(model, task, "edge-pruning", fit=SHORT)
     with pytest.raises(hc.HeadcountError, match="learned takes the fill zero or mean.*; got 'resample'"):
         hc.score(model, task, "learned", fill="resample", fit=SHORT)
+    with pytest.raises(hc.HeadcountError, match="two temperatures, the first and the last"):
+        Learning(temperature=(0.5,))
     with pytest.raises(hc.HeadcountError, match="'kl' needs pairs of prompts"):
         hc.score(hc.load(str(PLANTED)), planted_task, "learned", fit=SHORT.changed(loss="kl"))

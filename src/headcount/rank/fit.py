@@ -11,6 +11,7 @@ from ..core.words import RankingLoss
 
 Above0 = Annotated[float, Field(gt=0, le=10**6, allow_inf_nan=False)]
 TWO = AfterValidator(check(lambda rates: len(rates) == 2, "must be two learning rates, the first and the last"))
+TWO_OF_IT = AfterValidator(check(lambda both: len(both) == 2, "must be two temperatures, the first and the last"))
 NOT_0 = AfterValidator(check(lambda pull: pull != 0, "must be a number other than 0"))
 
 
@@ -86,8 +87,12 @@ class Learning(Trained):
 
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Of the units, the first by one-pass attribution, that are learned; the others follow in its order."""
-    temperature: Above0 = 0.5
-    """Of the soft choice of the top k; lower is harder."""
+    temperature: Annotated[Listed[Above0], TWO_OF_IT] = (0.5, 0.1)
+    """Of the soft choice of the top k, at the first update and, falling by the same factor each time, at the last."""
+
+    def temperature_at(self, update: int) -> float:
+        first, last = self.temperature
+        return first * float((last / first) ** (update / max(self.updates - 1, 1)))
 
 
 class Pruning(Trained):

@@ -8,9 +8,11 @@ that overshoot are no better than units that are missing. The other losses of `L
 The scores begin at minus the logarithm of a unit's rank by one-pass attribution, in the signed or the absolute order,
 whichever is nearer to the whole model: an update then moves a unit by a share of its rank, at every budget.
 
-Soft masks are trained and hard ones are meant. Where a model switches rather than slides, what half of a unit does says
-nothing of the whole one. So the order that comes out is held against the one that went in, under hard masks on the
-train prompts, and the nearer to the whole model is the ranking: learning never makes it worse there.
+Soft masks are trained and hard ones are meant. So the choice of the top k hardens from update to update: scores that
+were trained with soft masks alone explain the task with them, and less of it with hard ones. And where a model switches
+rather than slides, what half of a unit does says nothing of the whole one: the order that comes out is held against the
+one that went in, under hard masks on the train prompts, and the nearer to the whole model is the ranking. Learning
+never makes it worse there.
 """
 
 import math
@@ -111,7 +113,7 @@ class SoftTopK(Training[Learning]):
     def masks(self, theta: Tensor, update: int) -> Tensor:
         drawn = [random.Random(f"{self.request.seed + seed} {update}").random() for seed in range(len(theta))]
         budgets = torch.tensor([math.exp(share * math.log(theta.shape[1])) for share in drawn], device=theta.device)
-        return self.spread(soft_top(theta, budgets, self.fit.temperature))
+        return self.spread(soft_top(theta, budgets, self.fit.temperature_at(update)))
 
 
 def _ranked(examples: Examples, first: Tensor, signed: bool) -> Tensor:

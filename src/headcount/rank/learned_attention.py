@@ -72,7 +72,7 @@ def learned_attention(
         budgets = [math.exp(share * math.log(count)) for share, count in zip(drawn, counts, strict=True)]
         adam.zero_grad()
         with torch.enable_grad(), model.frozen():
-            shares = soft_top(theta, torch.tensor(budgets, device=theta.device), fit.temperature)
+            shares = soft_top(theta, torch.tensor(budgets, device=theta.device), fit.temperature_at(number))
             found = losses(shares.view_as(first))
             found.sum().backward()
         if not bool(found.isfinite().all()):
