@@ -10,8 +10,8 @@ from ..core.settings import Count, Few, Listed, Rate, Settings, check
 from ..core.words import RankingLoss
 
 Above0 = Annotated[float, Field(gt=0, le=10**6, allow_inf_nan=False)]
-TWO = AfterValidator(check(lambda rates: len(rates) == 2, "must be two learning rates, the first and the last"))
-TWO_OF_IT = AfterValidator(check(lambda both: len(both) == 2, "must be two temperatures, the first and the last"))
+TWO_RATES = AfterValidator(check(lambda rates: len(rates) == 2, "must be two learning rates, the first and the last"))
+TWO_TEMPERATURES = AfterValidator(check(lambda both: len(both) == 2, "must be two temperatures, the first and the last"))
 NOT_0 = AfterValidator(check(lambda pull: pull != 0, "must be a number other than 0"))
 
 
@@ -24,9 +24,9 @@ class Fit(Settings):
     """Updates of each stage, at most."""
     batch: Count = 64
     """Examples in an update, of each seed; all of them where there are fewer."""
-    free_rate: Annotated[Listed[Rate], TWO] = (0.1, 0.01)
+    free_rate: Annotated[Listed[Rate], TWO_RATES] = (0.1, 0.01)
     """Learning rate without a pull, at the first update and, falling linearly, at the last."""
-    pulled_rate: Annotated[Listed[Rate], TWO] = (0.5, 0.1)
+    pulled_rate: Annotated[Listed[Rate], TWO_RATES] = (0.5, 0.1)
     """Learning rate with a pull."""
     pull: Annotated[float, Field(ge=-(10**6), le=10**6, allow_inf_nan=False), NOT_0] = 0.1
     """λ: its size, as both signs are fitted; with its sign in contrastive gating."""
@@ -68,7 +68,7 @@ class Trained(Settings):
     updates: Count = 240
     batch: Count = 16
     """Examples in an update; fewer where memory asks for it."""
-    rate: Annotated[Listed[Rate], TWO] = (0.1, 0.02)
+    rate: Annotated[Listed[Rate], TWO_RATES] = (0.1, 0.02)
     """Learning rate, at the first update and, falling linearly, at the last."""
     loss: RankingLoss = "distance"
     """What the kept units are trained for: the whole model's metric (`distance`), at least that (`reach`), its whole
@@ -87,7 +87,7 @@ class Learning(Trained):
 
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Of the units, the first by one-pass attribution, that are learned; the others follow in its order."""
-    temperature: Annotated[Listed[Above0], TWO_OF_IT] = (0.5, 0.1)
+    temperature: Annotated[Listed[Above0], TWO_TEMPERATURES] = (0.5, 0.1)
     """Of the soft choice of the top k, at the first update and, falling by the same factor each time, at the last."""
 
     def temperature_at(self, update: int) -> float:
@@ -99,7 +99,7 @@ class Pruning(Trained):
     """How edges are pruned (`pruning.py`): the paper's rate and loss, with fewer updates of smaller batches."""
 
     updates: Count = 300
-    rate: Annotated[Listed[Rate], TWO] = (0.8, 0.1)
+    rate: Annotated[Listed[Rate], TWO_RATES] = (0.8, 0.1)
     loss: RankingLoss = "kl"
     target: Annotated[float, Field(gt=0, le=1.2)] = 0.98
     """Share of the edges to close; more than 1 presses harder."""
