@@ -11,7 +11,7 @@ from ..core.words import RankingLoss
 
 Above0 = Annotated[float, Field(gt=0, le=10**6, allow_inf_nan=False)]
 TWO_RATES = AfterValidator(check(lambda rates: len(rates) == 2, "must be two learning rates, the first and the last"))
-TWO_TEMPERATURES = AfterValidator(check(lambda both: len(both) == 2, "must be two temperatures, the first and the last"))
+TWO_TEMPERATURES = AfterValidator(check(lambda two: len(two) == 2, "must be two temperatures, the first and the last"))
 NOT_0 = AfterValidator(check(lambda pull: pull != 0, "must be a number other than 0"))
 
 
