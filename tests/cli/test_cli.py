@@ -374,6 +374,8 @@ def test_comet_setup_says_what_it_costs():
 SLOWLY = """
 import os, signal, sys
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs the tests in the background has it ignored
+
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
         if name == sys.argv[1]:

@@ -36,6 +36,10 @@ class Written:
         """Of a batch that ran several times over, each of the times."""
         return [Written.of_parts(parts) for parts in zip(*(part.chunk(copies) for part in self.parts()), strict=True)]
 
+    def behind(self, start: int, rows: int) -> "Written":
+        """From a position on; of so many rows of one length."""
+        return Written.of_parts([part.unflatten(0, (rows, -1))[:, start:].flatten(0, 1) for part in self.parts()])
+
     def clone(self) -> "Written":
         return Written.of_parts([part.clone() for part in self.parts()])
 

@@ -96,9 +96,12 @@ class Model:
     @torch.no_grad()
     def read_prefix(self, ids: Tensor) -> DynamicCache:
         """The keys and values of a prefix, to be handed to `last_logits` by any number of runs that begin with it."""
-        cache = DynamicCache(config=self.hf.config)
+        cache = self.empty_cache()
         self.run(ids, past_key_values=cache)
         return cache
+
+    def empty_cache(self) -> DynamicCache:
+        return DynamicCache(config=self.hf.config)
 
     def run(self, ids: Tensor, past_key_values: DynamicCache | None = None) -> None:
         """A forward pass for what hooks see of it; nothing is unembedded."""
@@ -146,12 +149,13 @@ class Model:
 
         return forward
 
-    def repeated_prefix(self, prefix: DynamicCache, times: int) -> DynamicCache:
-        """A copy of what `read_prefix` gave, its rows again and again, for a batch that is repeated as often."""
+    def repeated_prefix(self, prefix: DynamicCache, times: int, first: int | None = None) -> DynamicCache:
+        """A copy of what `read_prefix` gave, its rows again and again, for a batch that is repeated as often; or of its
+        `first` rows."""
         copied = copy.copy(prefix)
         copied.layers = [copy.copy(layer) for layer in prefix.layers]  # rows are selected into tensors of their own
         rows = cast(Any, copied.layers[0]).keys.shape[0]
-        copied.batch_select_indices(torch.arange(rows, device=self.device).repeat(times))
+        copied.batch_select_indices(torch.arange(first or rows, device=self.device).repeat(times))
         return copied
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:

@@ -8,6 +8,7 @@ norm of the sum. An `nn.Identity` in a norm's place (compiled programs have no n
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -61,7 +62,7 @@ class NormParts:
 
     def _require_whole(self, signs: Tensor) -> None:
         """Refuse a function that is more than its parts say: edges would be scored and cut as if it were a norm."""
-        x = 3 * signs.cumsum(0).add(torch.arange(len(signs)).to(signs).mul(0.7).sin()) + 1
+        x = 3 * signs.cumsum(0).add(wave(len(signs)).to(signs)) + 1
         by_parts = self.gain * self.centred(x) / self.scale(x) + self.bias
         if not all(nearly(by_parts, own) for own in (self.module(x), self.own(x))):  # with its hooks, and without
             raise HeadcountError(
@@ -92,6 +93,12 @@ class NormParts:
 
     def centred(self, x: Tensor) -> Tensor:
         return x - x.mean(-1, keepdim=True) if self.centres else x
+
+
+@cache
+def wave(width: int) -> Tensor:
+    """Numbers to try things out on, made once: a sine costs as much as a small layer."""
+    return torch.arange(width).mul(0.7).sin()
 
 
 def nearly(wanted: Tensor, found: Tensor) -> bool:

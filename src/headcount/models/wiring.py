@@ -22,7 +22,7 @@ from .changes import Changes, changing
 from .families import FAMILIES
 from .graph import INPUTS, Graph, Input
 from .model import Model
-from .norms import NormParts, nearly
+from .norms import NormParts, nearly, wave
 from .plain_weights import require_plain
 
 
@@ -231,7 +231,7 @@ def _require_plain(module: nn.Module) -> None:
     """Refuse a projection that does more than its weights say (an adapter that was not merged, a forward or a hook of
     the user's): circuits compute it head by head from the weights alone."""
     weight, bias = out_first(module), cast(Tensor | None, getattr(module, "bias", None))
-    x = torch.arange(weight.shape[1], device=weight.device).mul(0.7).sin().to(weight.dtype)[None, None]
+    x = wave(weight.shape[1]).to(weight)[None, None]
     if not nearly(nn.functional.linear(x, weight, bias), module(x)):
         raise HeadcountError(
             f"Edges need projections that are their weights alone, and a {type(module).__name__} of this model does"

@@ -30,9 +30,11 @@ points share a forward and a backward pass. Backward rules hold the scale of a n
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 
 import torch
 from torch import Tensor
+from transformers import DynamicCache
 
 from ..core.words import BackwardRule
 from ..edit import Share, first_reached, mix_inputs
@@ -111,9 +113,11 @@ def _score_batch(
     frozen_norms: bool,
 ) -> Tensor:
     """Summed over the pairs of a batch, [writer, reader], from position `start` on; `at_once` points share a pass."""
-    prefix = model.read_prefix(batch.clean[:, :start]) if start else None
     clean, corrupt, last = batch.clean[:, start:], batch.corrupt[:, start:], batch.last - start
-    written: dict[Share, Written] = {}
+    ends = {0.0: batch.corrupt, 1.0: batch.clean} if filler.is_counterfactual else {1.0: batch.clean}
+    taken = [share for share in points if _is_end(share)]
+    apart = {share: ids for share, ids in ends.items() if share not in taken}
+    written, prefix = _apart(model, wiring, batch, start, apart)
     readings: list[_Reading] = []
     for first in range(0, len(points), at_once):
         shares = points[first : first + at_once]
@@ -132,17 +136,31 @@ def _score_batch(
             written |= {share: wrote.clone() for share, wrote in of_all if _is_end(share)}
         del trace, gradients, logits, total, found, of_all
     with torch.no_grad():
-        sides = {0.0: corrupt, 1.0: clean} if filler.is_counterfactual else {1.0: clean}
-        missing = {share: ids for share, ids in sides.items() if share not in written}
-        if missing:
-            past = None if prefix is None else model.repeated_prefix(prefix, len(missing))
-            with traced(model, wiring, last.repeat(len(missing)), reads=False) as trace:
-                model.run(torch.cat([*missing.values()]), past)
-            written |= zip(missing, trace.written(wiring).chunk(len(missing)), strict=True)
         fill = written[0.0] if filler.is_counterfactual else filler.written(written[1.0], batch)
         delta = (written[1.0] - fill).expanded(model, wiring)
         answers = torch.arange(len(last), device=last.device) * clean.shape[1] + last
         return _contract(wiring, readings, delta, answers)
+
+
+@torch.no_grad()
+def _apart(
+    model: Model, wiring: Wiring, batch: Batch, start: int, ends: dict[float, Tensor]
+) -> tuple[dict[Share, Written], DynamicCache | None]:
+    """What is written from position `start` on at the ends of the path that are no gradient points, and the keys and
+    values of what comes before, which both prompts share: the ends read them on their way."""
+    read = model.empty_cache() if start and ends else None
+    if read is not None and any(read.is_sliding):
+        read = None  # such layers forget what comes before their window
+    written = dict[Share, Written]()
+    if ends:
+        with traced(model, wiring, batch.last.repeat(len(ends)), reads=False) as trace:
+            model.run(torch.cat([*ends.values()]), read)
+        of_ends = trace.written(wiring).chunk(len(ends))
+        written |= {share: wrote.behind(start, len(batch)) for share, wrote in zip(ends, of_ends, strict=True)}
+    if read is None:
+        return written, model.read_prefix(batch.clean[:, :start]) if start else None
+    read.crop(start - batch.length)
+    return written, model.repeated_prefix(read, 1, len(batch))
 
 
 @dataclass(frozen=True)
@@ -264,15 +282,17 @@ def _contract(wiring: Wiring, readings: list[_Reading], delta: Tensor, answers: 
     # fit the caches, is read so many times less often. Behind the last attention only the answers' tokens have a
     # gradient.
     step, last = 2 * max(READERS_AT_ONCE // graph.readers_a_layer, 1), len(readings) - 2
-    start = reader = 0
-    for end in [*range(step - 1, last, step), last, len(readings)]:
-        together = readings[start:end]
+    groups = [readings[a:b] for a, b in pairwise([0, *range(step - 1, last, step), last, len(readings)])]
+    counts = [[reading.readers for reading in group] for group in groups]
+    room = delta.new_empty(max(map(sum, counts)), tokens, width)  # the same for all of them: new memory costs time
+    end = reader = 0
+    for group, readers in zip(groups, counts, strict=True):
+        end += len(group)
         writers, where = (graph.writers_before(end // 2), slice(None)) if end <= last else (len(delta), answers)
-        counts = [reading.readers for reading in together]
-        pulled = delta.new_empty(sum(counts), tokens, width)
-        for reading, into in zip(together, pulled.split(counts), strict=True):
+        pulled = room[: sum(readers)]
+        for reading, into in zip(group, pulled.split(readers), strict=True):
             reading.pull(into)
         found = torch.bmm(blocks(delta[:writers, where]), blocks(pulled[:, where]).transpose(1, 2)).sum(0)
         scores[:writers, reader : reader + len(pulled)] = found
-        start, reader = end, reader + len(pulled)
+        reader += len(pulled)
     return scores * torch.from_numpy(graph.real).to(scores.device)
