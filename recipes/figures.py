@@ -42,7 +42,7 @@ class Drawn:
 
 
 FIGURES = {
-    "heads-kept": Drawn("heads-kept", ("smollm2",)),
+    "heads-kept": Drawn("heads-kept", ("smollm2",), quick=False),
     "edges-kept": Drawn("edges-kept", also=(("edges/ioi-smollm2/circuit.svg", "ioi-circuit.svg"),)),
     "attention-edges-kept": Drawn("attention-edges-kept", page="docs/studies/attention-edges-kept.md"),
     "head-roles": Drawn("head-roles"),
