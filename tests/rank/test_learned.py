@@ -82,6 +82,24 @@ def test_an_order_that_learning_has_made_worse_is_not_taken(trained, ioi, monkey
     assert found.top(9) in [begun.top(9, by) for by in ("absolute", "signed")]
 
 
+def test_a_learned_order_is_followed_as_far_as_it_is_better(trained, ioi, monkeypatch):
+    """Here the nearest order is known. The training begins with its first five heads behind the next five, puts them
+    right, and turns all others round."""
+    nearest = torch.randperm(32, generator=torch.Generator().manual_seed(0))
+    begun = torch.cat([nearest[5:10], nearest[:5], nearest[10:]])
+
+    def turned(self, start, facts):
+        theta = (-start).clone()
+        theta[:, 5:10] = start[:, 5:10] + 10
+        return theta
+
+    monkeypatch.setattr(learned, "_ranked", lambda examples, scores, signed: begun)
+    monkeypatch.setattr(learned, "_distance", lambda examples, order: int((order != nearest).sum()))
+    monkeypatch.setattr(SoftTopK, "run", turned)
+    found = hc.score(trained, ioi, "learned").order("absolute")
+    assert [layer * trained.n_heads + head for layer, head in found] == nearest.tolist()
+
+
 def test_pruned_edges_do_the_task_at_the_size_that_was_aimed_for(trained, ioi):
     found = hc.score(trained, ioi, "edge-pruning", fit=Pruning(updates=40, batch=4, target=0.9))
     k = found.graph.n_edges // 8

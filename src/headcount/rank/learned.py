@@ -10,9 +10,10 @@ whichever is nearer to the whole model: an update then moves a unit by a share o
 
 Soft masks are trained and hard ones are meant. So the choice of the top k hardens from update to update: scores that
 were trained with soft masks alone explain the task with them, and less of it with hard ones. And where a model switches
-rather than slides, what half of a unit does says nothing of the whole one: the order that comes out is held against the
-one that went in, under hard masks on the train prompts, and the nearer to the whole model is the ranking. Learning
-never makes it worse there.
+rather than slides, what half of a unit does says nothing of the whole one; and where a task needs tens of thousands of
+units, most of them have hardly been learned. So the learned order is held against the one it began with, under hard
+masks on the train prompts: its first units are taken, as many as bring the metric nearer to the whole model's, and the
+others stand as they stood at the beginning. Learning never makes it worse there.
 """
 
 import math
@@ -93,14 +94,15 @@ def ranking(model: Model, examples: Examples, request: Request, fit: Learning, f
     chosen = order[: max(round(fit.share * len(order)), 1)]
     others, start = order[len(chosen) :], -torch.arange(1.0, len(chosen) + 1).log().to(model.device)
     theta = SoftTopK(model, examples, request, fit, chosen).run(start.expand(fit.seeds, -1), {"order": order.tolist()})
-    before = _distance(examples, order)
     for row in theta:
-        own = torch.cat([chosen[row.cpu().argsort(descending=True, stable=True)], others])
-        if before < _distance(examples, own):
-            row.copy_(start)
+        own = row.argsort(descending=True, stable=True)
+        followed = _followed(examples, chosen[own.cpu()], order)
+        ahead, behind = own[:followed], own[followed:]
+        row[behind] = start[behind]  # 0 and less
+        row[ahead] += 1 - row[ahead].amin() if followed else 0
     # What is not learned lies between 0 and 1, and what is learned above, so that neither loses its digits.
     found = torch.zeros(fit.seeds, examples.real.numel(), dtype=torch.float64)
-    found[:, chosen] = (theta - theta.amin(1, keepdim=True)).double() + bool(len(others))
+    found[:, chosen] = (theta - theta.amin(1, keepdim=True)).double().cpu() + bool(len(others))
     found[:, others] = torch.arange(len(others) - 1, -1, -1, dtype=torch.float64) / max(len(others), 1)
     return found.view(-1, *examples.real.shape)
 
@@ -123,9 +125,25 @@ def _ranked(examples: Examples, first: Tensor, signed: bool) -> Tensor:
     return places[(values if signed else values.abs()).argsort(descending=True, stable=True)]
 
 
+def _followed(examples: Examples, own: Tensor, order: Tensor) -> int:
+    """How many of the first units of an order of their own come first, before the others in the order they began in."""
+    lengths = [len(own), *(length for length in _budgets(len(order))[1::2] if length < len(own)), 0]
+    return min(lengths, key=lambda length: _distance(examples, _behind(own[:length], order)))
+
+
+def _behind(first: Tensor, order: Tensor) -> Tensor:
+    """Some units, then the others of an order."""
+    return torch.cat([first, order[~torch.isin(order, first)]])
+
+
+def _budgets(units: int) -> list[int]:
+    """Log-uniform."""
+    return [round(math.exp(number / (TRIED + 1) * math.log(units))) for number in range(1, TRIED + 1)]
+
+
 def _distance(examples: Examples, order: Tensor) -> float:
     """Mean over some budgets, log-uniform."""
     masks = torch.zeros(TRIED, examples.real.numel(), dtype=torch.bool)
-    for mask, share in zip(masks, torch.arange(1, TRIED + 1) / (TRIED + 1), strict=True):
-        mask[order[: round(math.exp(share * math.log(len(order))))]] = True
+    for mask, budget in zip(masks, _budgets(len(order)), strict=True):
+        mask[order[:budget]] = True
     return float(examples.hard_losses(masks.view(-1, *examples.real.shape)).mean())
