@@ -265,7 +265,7 @@ def test_an_output_folder_shows_its_steps_and_whether_they_are_still_there(folde
     assert all(label in shown for label in LABELS)
     assert shown.count("in the cache") == STEPS
     headcount("cache", "clean", "--yes")
-    assert headcount("cache", "show", result.folder)[1].count("no longer there") == STEPS
+    assert headcount("cache", "show", result.folder)[1].count("not in the cache") == STEPS
 
     code, _, told = headcount("cache", "show", Path(tmp_path))
     assert code != 0

@@ -133,7 +133,7 @@ def test_a_second_study_takes_the_place_of_the_first_and_leaves_others_files_alo
     first = files(out)
     (out / "notes.txt").write_text("mine")
     (out / "scores" / "mine.txt").write_text("mine")
-    run('[[panel]]\ntask = "docstring"\n', quiet=False)
+    run('[[panel]]\ntask = "docstring"\n', quiet=True)
     assert "holds the results of another study" in " ".join(capsys.readouterr().err.split())
     alone, _ = run('[[panel]]\ntask = "docstring"\n', out="alone")
     assert files(out) == files(alone.folder) | {"notes.txt", "scores/mine.txt"}

@@ -1,6 +1,7 @@
 """What a package from outside can add: the one in examples/ is installed, and the command line sees what it has.
 And `register_…`, by which a program adds the same without a package, takes all that the built-in ones have."""
 
+import importlib
 import inspect
 import json
 import subprocess
@@ -256,6 +257,22 @@ def test_a_step_of_a_plugin_is_computed_again_when_its_code_changes(tmp_path, mo
         keys.add(Step("a step", "steps_from_outside:compute", hc.Curve, {}).key)
     sys.modules.pop("steps_from_outside", None)
     assert len(keys) == 2
+
+
+def test_the_data_of_a_plugins_package_is_in_its_key(tmp_path, monkeypatch):
+    """Its word lists and constants, wherever in the package they lie."""
+    from headcount.core.keys import source_of
+
+    package = tmp_path / "package_from_outside"
+    (package / "data").mkdir(parents=True)
+    (package / "__init__.py").write_text("def method():\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = set()
+    for sign in ("1", "-1"):
+        (package / "data" / "sign.txt").write_text(sign)
+        found.add(source_of(importlib.import_module("package_from_outside").method))
+    sys.modules.pop("package_from_outside")
+    assert len(found) == 2
 
 
 @pytest.fixture

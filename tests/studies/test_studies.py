@@ -173,6 +173,15 @@ def test_wrong_names_are_found_before_anything_runs(folder, own_cache, tmp_path)
             hc.run("heads-kept", models=["not loaded"], out=tmp_path / "out", overrides=overrides)
 
 
+@pytest.mark.parametrize("study", ["heads-kept", "edges-kept", "attention-edges-kept", "head-roles"])
+@pytest.mark.parametrize(
+    ("task", "words"), [("iio", "no task 'iio'. Did you mean 'ioi'"), ("gone.jsonl", "gone.jsonl .*No such file")]
+)
+def test_a_task_that_is_not_there_is_told_before_a_model_is_fetched(study, task, words, own_cache, tmp_path):
+    with pytest.raises(hc.HeadcountError, match=words):
+        hc.run(study, models=["not loaded"], tasks=[task], out=tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     ("study", "method", "words"),
     [

@@ -88,5 +88,6 @@ def show(
     with reading_result(folder):
         steps = cast("Provenance", read_facts(folder / "provenance.json"))["steps"]
         found = [(str(step["key"]), str(step["label"])) for step in steps]
-    there = {True: "in the cache", False: "no longer there"}
+    there = {True: "in the cache", False: "not in the cache"}
     print_table(("key", "step", ""), [(key[:12], label, there[store.has(key)]) for key, label in found])
+    print(f"The cache is {store.folder}.")

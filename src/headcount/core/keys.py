@@ -4,6 +4,7 @@ import hashlib
 import inspect
 import json
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -18,7 +19,7 @@ def digest(facts: object, length: int = 24) -> str:
 @cache
 def package_source() -> str:
     """Of headcount itself: another version of the code may compute another number."""
-    return _of_tree(PACKAGE)
+    return _of_files(PACKAGE, [path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".toml")])
 
 
 def source_of(thing: object) -> str:
@@ -44,8 +45,14 @@ def source_of(thing: object) -> str:
 
 
 def _of_tree(folder: Path) -> str:
+    """With the data that the code reads; not with what Python makes of it."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return _of_files(folder, files)
+
+
+def _of_files(folder: Path, files: Iterable[Path]) -> str:
     found = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".toml")):
+    for path in sorted(files):
         found.update(f"{path.relative_to(folder)}\n".encode())
         found.update(path.read_bytes())
     return found.hexdigest()[:24]

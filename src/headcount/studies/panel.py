@@ -100,6 +100,9 @@ class Panel(Settings):
 
     def check(self) -> None:
         """Say what can be known to be wrong before a model is loaded."""
+        from ..tasks import require_task
+
+        require_task(self.task)
 
     @classmethod
     def check_together(cls, panels: "Sequence[Self]", path: str) -> None:

@@ -16,7 +16,7 @@ from typing import Generic
 from ..core.cache import Result, Store
 from ..core.errors import HeadcountError
 from ..core.files import writable_folder
-from ..core.progress import progress_bar, say, waiting
+from ..core.progress import progress_bar, say, waiting, warn
 from ..meters.speed import SOON, require_end
 from ..models import Model, load
 from ..models.changes import leaves_no_trace
@@ -166,9 +166,9 @@ def _run(
     # As they are run, with what the tasks decided.
     panels = [getattr(row[0], "panel", panel) for row, panel in zip(planned.works, read.panels, strict=True)]
     read = replace(read, panels=tuple(panels))
+    if holds_another(folder, read):
+        warn(f"{folder} holds the results of another study. These take their place; --out keeps both.")
     if not quiet:
-        if holds_another(folder, read):
-            say(f"{folder} holds the results of another study. These take their place; --out keeps both.")
         for note in dict.fromkeys(
             [*planned.warnings, *(work.note for row in planned.works for work in row if work.note)]
         ):

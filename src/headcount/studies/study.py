@@ -171,6 +171,8 @@ def _belongs(key: str) -> str:
 def study_schema(kind: StudyKind) -> Table:
     """JSON Schema of a TOML of this kind, for editors."""
     panel = kind.settings.model_json_schema()
+    for key, value in parse(kind.toml)[0].get("defaults", {}).items():
+        panel["properties"][key]["default"] = value
     definitions = panel.pop("$defs", {})
     some = {**panel, "required": []}
     properties: Table = {"kind": {"const": kind.name, "default": kind.name}, "title": {"type": "string"}}

@@ -14,6 +14,7 @@ from ..core.files import read_toml
 from ..core.plain import plain, quoted
 from ..core.registry import Registry, resolve
 from ..core.words import SPLITS_BY, SplitBy
+from .entries import PREFIX as DATASET
 from .entries import entries_of, is_own, read_entries
 from .examples import Task
 from .jsonl import Entry, examples_of
@@ -108,6 +109,19 @@ def task(
     return made
 
 
+def require_task(name: str) -> None:
+    """Refuse what stands for no task, and a file that cannot be read, before a model is fetched for it."""
+    name = name.removeprefix(NONSENSE)
+    if is_own(name):
+        if not name.startswith(DATASET):
+            read_entries(name)
+    elif not is_known_set(name) and not name.startswith(PREFIX) and name not in TASKS:
+        raise HeadcountError(
+            f"There is no task {quoted(name)}.{did_you_mean(name, known_tasks())} A file ends in .jsonl, .csv or"
+            " .parquet."
+        )
+
+
 def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
     """By what the name stands for: nonsense, a published set, a file, a task of the harness, or one that is known."""
     if name.startswith(NONSENSE):
@@ -125,12 +139,8 @@ def _made(name: str, tokens: Tokens, n: int, seed: int, split: SplitBy) -> Task:
         return _own(plain(Path(name).stem), read_entries(name), name, tokens, n, seed)
     elif name.startswith(PREFIX):
         title, items = name.removeprefix(PREFIX), read_lm_eval(name, rng)
-    elif name not in TASKS:
-        raise HeadcountError(
-            f"There is no task {quoted(name)}.{did_you_mean(name, known_tasks())} A file ends in .jsonl, .csv or"
-            " .parquet."
-        )
     else:
+        require_task(name)
         source = _source(name, split)
         title = source.title
         if not isinstance(source, ItemSource):

@@ -40,5 +40,6 @@ class HeadRolesPanel(Panel, Fit):
     def check(self) -> None:
         from ...edit import Fill
 
+        super().check()
         if Fill.parse(self.fill).kind == "resample":
             raise HeadcountError("Gates cannot be filled by 'resample'. Use zero, mean, mean-global or counterfactual.")

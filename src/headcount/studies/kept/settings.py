@@ -89,6 +89,7 @@ class Kept(Panel):
         from ...edit import Fill
         from ...meters.metrics import metric_named
 
+        super().check()
         if self.metric:
             metric_named(self.metric)
         for fill in filter(None, self.fills):
