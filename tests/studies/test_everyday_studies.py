@@ -158,6 +158,16 @@ def test_a_model_that_cannot_do_the_task_is_named_in_every_study(folder, targets
     assert "cannot do this task, roles and circuits mean little" in warning
 
 
+def test_a_guess_is_warned_of_once_with_the_accuracy_of_the_answer(folder, own_cache, no_figures, tmp_path):
+    """That of all repeats, though the orders by chance have the prompts of the first alone."""
+    overrides = {**SMALL, "repeats": 3, "orders": ["signed", "chance"], "method": "attribution"}
+    found = hc.run("heads-kept", models=[folder], tasks=["ioi"], out=tmp_path, overrides=overrides, quiet=True)
+    (warning,) = [words for words in found.summary["warnings"] if "guessing on" in words]
+    words = found.summary["curves"][0]["words"]
+    assert words.partition("The whole model is right on ")[2].split(" of ")[0] in warning
+    assert "of 12 test prompts" in warning
+
+
 @pytest.mark.parametrize(
     ("right", "n", "chance", "warned"),
     [(0.5, 100, 0.5, True), (0.55, 100, 0.5, True), (0.7, 100, 0.5, False), (1.0, 2, 0.5, False), (0.0, 8, 0.0, True),

@@ -34,7 +34,8 @@ def words_of_guessing(model: str, task: str, right: float, n: int, chance: float
         return None
     if chance == 0:
         return f"{model} gives none of the {n} right answers of {task} itself: {MEAN_LITTLE}"
-    return f"{model} is right on {right:.0%} of {n} test prompts of {task}, and guessing on {chance:.0%}: {MEAN_LITTLE}"
+    found, guessed = f"{100 * right:.0f} %", f"{100 * chance:.0f} %"
+    return f"{model} is right on {found} of {n} test prompts of {task}, and guessing on {guessed}: {MEAN_LITTLE}"
 
 
 def lower_end(share: float, n: int) -> float:

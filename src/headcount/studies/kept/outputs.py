@@ -185,7 +185,9 @@ def write(folder: Path, study: Study, cells: Sequence[Sequence[KeptCell]]) -> Ke
     for entry in (entry for entry in entries if entry["warning"]):
         where = f"{entry['title']}, {entry['model']}"
         warned.setdefault((where, entry["fill"]), f"{where}: {entry['warning']}")
-    told = [*dict.fromkeys(warned.values()), *cannot_do(curve for own in panels for curve in own)]
+    pooled = sorted((each.pooled for each in repeats.values()), key=lambda curve: curve.pairs)
+    asked_most = {(curve.task, curve.model): curve for curve in pooled}  # orders by chance see one repeat's prompts
+    told = [*dict.fromkeys(warned.values()), *cannot_do(asked_most.values())]
     more = {"searches": searches, "controls": controls, "tasks": task_entries(together)}
     return summary_of(KeptSummary, study, warnings=told, curves=entries, ratios=ratios, **more)
 
