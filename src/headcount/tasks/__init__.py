@@ -112,10 +112,11 @@ def task(
 def require_task(name: str) -> None:
     """Refuse what stands for no task, and a file that cannot be read, before a model is fetched for it."""
     name = name.removeprefix(NONSENSE)
+    if is_known_set(name) or name.startswith((DATASET, PREFIX)):
+        return  # it may be on the hub
     if is_own(name):
-        if not name.startswith(DATASET):
-            read_entries(name)
-    elif not is_known_set(name) and not name.startswith(PREFIX) and name not in TASKS:
+        read_entries(name)
+    elif name not in TASKS:
         raise HeadcountError(
             f"There is no task {quoted(name)}.{did_you_mean(name, known_tasks())} A file ends in .jsonl, .csv or"
             " .parquet."
