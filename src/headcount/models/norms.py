@@ -98,7 +98,7 @@ class NormParts:
 @cache
 def wave(width: int) -> Tensor:
     """Numbers to try things out on, made once: a sine costs as much as a small layer."""
-    return torch.arange(width).mul(0.7).sin()
+    return torch.arange(width, device="cpu").mul(0.7).sin()
 
 
 def nearly(wanted: Tensor, found: Tensor) -> bool:

@@ -94,15 +94,16 @@ def ranking(model: Model, examples: Examples, request: Request, fit: Learning, f
     chosen = order[: max(round(fit.share * len(order)), 1)]
     others, start = order[len(chosen) :], -torch.arange(1.0, len(chosen) + 1).log().to(model.device)
     theta = SoftTopK(model, examples, request, fit, chosen).run(start.expand(fit.seeds, -1), {"order": order.tolist()})
+    theta, start = theta.cpu(), start.cpu()
     for row in theta:
         own = row.argsort(descending=True, stable=True)
-        followed = _followed(examples, chosen[own.cpu()], order)
+        followed = _followed(examples, chosen[own], order)
         ahead, behind = own[:followed], own[followed:]
         row[behind] = start[behind]  # 0 and less
         row[ahead] += 1 - row[ahead].amin() if followed else 0
     # What is not learned lies between 0 and 1, and what is learned above, so that neither loses its digits.
     found = torch.zeros(fit.seeds, examples.real.numel(), dtype=torch.float64)
-    found[:, chosen] = (theta - theta.amin(1, keepdim=True)).double().cpu() + bool(len(others))
+    found[:, chosen] = (theta - theta.amin(1, keepdim=True)).double() + bool(len(others))
     found[:, others] = torch.arange(len(others) - 1, -1, -1, dtype=torch.float64) / max(len(others), 1)
     return found.view(-1, *examples.real.shape)
 
