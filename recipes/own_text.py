@@ -3,9 +3,9 @@
     python recipes/own_text.py --model smollm2 --documents 1500 --out own.jsonl
 
 Books and encyclopedias rarely ask for what a chat model does all day. So the model is asked, in many ways, for
-dialogues, stories with several people, code, lists, dates, letters and sums, half of the time as a chat and half as
-plain text that it goes on with; what it samples becomes training text. The people, places and frames here are not
-those of headcount's own tasks.
+dialogues, stories with several people, code with documented parameters, lists, dates, letters, sums, questions and
+their answers, half of the time as a chat and half as plain text that it goes on with; what it samples becomes training
+text. People, parameters and frames here are not those of headcount's own tasks.
 """
 
 import argparse
@@ -34,6 +34,16 @@ the new neighbours|a long winter|saving money|an unexpected inheritance|the vill
     .split("|")
 )
 THINGS = "stack queue matrix invoice calendar parser timer account triangle inventory playlist menu logger".split()
+VERBS = (
+    "build check clean close copy draw fetch join list merge open parse print rank read send sort split store".split()
+)
+PARAMETERS = """
+address altitude author balance barcode budget captain chapters city colour country currency days deadline
+destination dose duration email fabric fuel genre guest hobby hours journey kind margin member mileage minutes month
+nickname note notebook origin passenger phone pilot pixels postcode priority quantity rating receipt receiver recipe
+refund rows salary season sender shelf station street subject supplier surname tariff teacher ticket vendor voltage
+warranty year
+""".split()
 ERAS = (
     """
 the printing press|the Roman roads|railways in India|the Silk Road|polar exploration|the Ottoman Empire|early radio
@@ -58,6 +68,16 @@ ASKED = (
     "Describe a scene in which {a} thanks {b} for help with {topic}.",
     "Explain {topic} to a child, with an example.",
     "Write a news report about {topic}, with quotes from {a} and {b}.",
+    "Write a Python function with these parameters: {p}, {q}, {r}, {s}. Document each of them in the docstring.",
+    "Document this method:\n\ndef {verb}_{thing}(self, {p}, {q}, {r}):",
+    "Write a Python class for a {thing} with the attributes {p}, {q} and {r}, and document them.",
+    "Is {m} larger than {n}? By how much?",
+    "What is {m} times {n}? And {m} plus {n}?",
+    "{a} gave a book to {b}, who gave it to {c}. Who has the book now? Then go on with the story.",
+    "Ask me five questions about {era}, with their answers.",
+    "Which of these is not like the others: a {thing}, {m}, {topic}? Explain.",
+    "Rewrite in the past tense: {a} and {b} talk about {topic}, and {c} listens to them.",
+    "When did {era} begin: before or after the year 1{digit}00? Tell me more.",
 )
 BEGUN = (
     "{a}: Did you hear about {topic}?\n{b}:",
@@ -76,21 +96,32 @@ BEGUN = (
     "# {topic_title}\n\n## Before you start\n\n",
     "{era_title} lasted for",
     "My name is {a}. My best friend is called {b}, and",
+    'def {verb}_{thing}(self, {p}, {q}, {r}):\n    """{verb_title} the {thing}.\n\n    Args:\n        {p}:',
+    'def {verb}({p}, {q}, {r}, {s}):\n    """{verb_title} things.\n\n    Parameters\n    ----------\n    {p} :',
+    'def {verb}({p}, {q}, {r}={m}):\n    """\n    {verb_title} what is asked for.\n\n    :param {p}:',
+    'class {thing_title}:\n    """A {thing}.\n\n    Attributes:\n        {p}:',
+    "Quiz\n\nQuestion 1: What do you know about {era}?\nAnswer:",
+    "Question: Where would you find a {thing}?\nAnswer Choices: (A)",
+    "{a}, {b} and {c} were sitting at the table. {a} asked {b} about {topic}, and",
+    "{m} + {n} =",
+    "| name | {p} | {q} |\n|---|---|---|\n| {a} |",
+    "{a} was born in 1{digit}",
+    'The teacher asked: "Who knows something about {topic}?" {a} raised a hand.',
 )
 
 
 def opening(tokenizer, rng: random.Random) -> str:
     a, b, c = rng.sample(PEOPLE, 3)
     topic, thing, era = rng.choice(TOPICS), rng.choice(THINGS), rng.choice(ERAS)
+    verb, (p, q, r, s) = rng.choice(VERBS), rng.sample(PARAMETERS, 4)
     m, n = sorted(rng.sample(range(2, 60), 2), reverse=True)
-    words = {
-        "a": a, "b": b, "c": c, "m": m, "n": n, "digit": rng.choice("456789"), "topic": topic, "thing": thing,
-        "era": era, "topic_title": topic.capitalize(), "thing_title": thing.capitalize(),
-        "era_title": era[0].upper() + era[1:],
-    }  # fmt: skip
+    words = {"topic": topic, "thing": thing, "era": era, "verb": verb}
+    words |= {f"{name}_title": word[0].upper() + word[1:] for name, word in words.items()}
+    words |= {"a": a, "b": b, "c": c, "p": p, "q": q, "r": r, "s": s}
+    numbers = {"m": m, "n": n, "digit": rng.choice("456789")}
     if rng.random() < 0.5:
-        return rng.choice(BEGUN).format(**words)
-    asked = [{"role": "user", "content": rng.choice(ASKED).format(**words)}]
+        return rng.choice(BEGUN).format(**words, **numbers)
+    asked = [{"role": "user", "content": rng.choice(ASKED).format(**words, **numbers)}]
     return tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
 
 
@@ -123,9 +154,21 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=128, help="tokens a document, at most")
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--dtype", default="float32", help="bfloat16 is several times as fast where the processor has AMX"
+    )
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    write(hc.load(given.model), given.documents, given.length, given.batch, given.seed, given.out)
+    torch.set_num_threads(given.threads)
+    write(
+        hc.load(given.model, dtype=getattr(torch, given.dtype)),
+        given.documents,
+        given.length,
+        given.batch,
+        given.seed,
+        given.out,
+    )
 
 
 if __name__ == "__main__":
