@@ -8,6 +8,7 @@ import torch
 
 import headcount as hc
 from families import FAMILIES, prompts, tiny
+from headcount.models.drawn_gates import drawn_weights
 from headcount.models.gates import FORMS, Gates, add_gates, counted, drawn, gated_weights, gates_of, mixed
 
 GATED = [family for family in FAMILIES if family != "gptj"]
@@ -84,7 +85,6 @@ def test_the_two_forms_open_where_they_say():
     logit, log_prob = Gates("logit", 1, start=0.7, sharpness=3.0), Gates("log-prob", 1, start=-1.0, sharpness=3.0)
     torch.testing.assert_close(logit.probability(scores, weights), (3 * (scores + 0.7)).sigmoid())
     torch.testing.assert_close(log_prob.probability(scores, weights), (3 * (weights.log() + 1.0)).sigmoid())
-    assert logit.draw(logit.probability(scores, weights)).tolist() == [[[[1.0, 0.0, 1.0]]]]
     # Adding the same to a whole row changes no weight, and so no gate of the second form.
     moved = scores + 5
     torch.testing.assert_close(log_prob.probability(moved, moved.softmax(-1)), log_prob.probability(scores, weights))
@@ -102,12 +102,12 @@ def test_every_sharpness_is_the_same_formula(sharpness):
 class Enumerated(Gates):
     """Gates that take given values, one after the other, so that an expectation can be summed exactly."""
 
-    def __init__(self, form, noise):
+    def __init__(self, form, open):
         super().__init__(form, 1, start=-0.5)
-        self.noise, self.mode = noise, "noisy"
+        self.open, self.mode = open, "noisy"
 
-    def draw(self, p):
-        return self.noise.to(p) + (p - p.detach())
+    def noise(self, p):
+        return 1 - self.open.to(p)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -119,16 +119,16 @@ def test_gradients_through_the_gates_are_those_of_the_expectation(form):
     key = torch.randn(1, 1, 2, 3, dtype=torch.float64)
     readout = torch.randn(3, dtype=torch.float64)
 
-    def run(query, offset, noise):
+    def run(query, offset, bits):
         module = torch.nn.Module()
-        gates = Enumerated(form, noise).double()
+        gates = Enumerated(form, bits).double()
         del gates.offset
         gates.offset = offset
         module.headcount_gates = gates
         with counted((gates,)):
             weights = gated_weights(module, query, key, None)
         p = gates.probability(query @ key.mT / 3**0.5, (query @ key.mT / 3**0.5).softmax(-1)).detach().flatten()
-        chance = torch.where(noise.flatten() > 0, p, 1 - p).prod()
+        chance = torch.where(bits.flatten() > 0, p, 1 - p).prod()
         return (mixed(weights, value)[0, 0, 0] @ readout), chance
 
     settings = [
@@ -137,13 +137,13 @@ def test_gradients_through_the_gates_are_those_of_the_expectation(form):
 
     def expectation(query, offset):
         with torch.no_grad():
-            return sum(out * chance for out, chance in (run(query, offset, noise) for noise in settings))
+            return sum(out * chance for out, chance in (run(query, offset, bits) for bits in settings))
 
     offset = torch.tensor([-0.4], dtype=torch.float64, requires_grad=True)
     query.requires_grad_()
     found_query, found_offset = torch.zeros_like(query), torch.zeros_like(offset)
-    for noise in settings:
-        out, chance = run(query, offset, noise)
+    for bits in settings:
+        out, chance = run(query, offset, bits)
         of_query, of_offset = torch.autograd.grad(out, (query, offset))
         found_query += chance * of_query
         found_offset += chance * of_offset
@@ -163,16 +163,69 @@ def test_drawn_gates_are_open_as_often_as_they_should(gradient):
     torch.manual_seed(0)
     gates = Gates("logit", 1, 0.0)
     gates.mode, gates.gradient = "noisy", gradient
-    logits = torch.tensor([-1.0, 0.3, 2.0]).repeat(40_000, 1).requires_grad_()
-    p = logits.sigmoid()
-    g = gates.draw(p)
-    assert set(g.detach().unique().tolist()) == {0.0, 1.0}
-    torch.testing.assert_close(g.mean(0), p[0], atol=0.01, rtol=0)
-    (found,) = torch.autograd.grad(g.sum(), logits)
+    gates.offset.requires_grad_(False)
+    logits = torch.tensor([-1.0, 0.3, 2.0]).repeat(40_000, 1)[:, None, None].requires_grad_()
+    weights = drawn_weights(gates, logits, torch.ones(1, 1, 1, 3, dtype=torch.bool), False)
+    a, p = logits[0, 0, 0].detach().softmax(-1), logits[0, 0, 0].detach().sigmoid()
+    g = weights.detach() / a
+    assert torch.allclose(g, g.round())
+    torch.testing.assert_close(g.mean((0, 1, 2)), p, atol=0.01, rtol=0)
+    (found,) = torch.autograd.grad((weights / a).sum(), logits)
     noise = torch.linspace(1e-5, 1 - 1e-5, 200_001).logit()
-    relaxed = (logits[0].detach()[:, None] + noise).sigmoid()
-    wanted = {"expected": p[0] * (1 - p[0]), "relaxed": (relaxed * (1 - relaxed)).mean(1)}[gradient]
-    torch.testing.assert_close(found.mean(0), wanted, atol=2e-3, rtol=0)
+    relaxed = (logits[0, 0, 0].detach()[:, None] + noise).sigmoid()
+    through_gates = {"expected": p * (1 - p), "relaxed": (relaxed * (1 - relaxed)).mean(1)}[gradient]
+    through_softmax = (g - a * g.sum(-1, keepdim=True)).mean((0, 1, 2))
+    torch.testing.assert_close(found.mean((0, 1, 2)), through_gates + through_softmax, atol=2e-3, rtol=0)
+
+
+def by_autograd(gates, scores, allowed, price, row_cost, noise):
+    """Weights and expected cost of drawn gates, with the gradients that autograd finds: the straight-through formulas
+    as they are written on paper."""
+    scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
+    a = gates.beside_sink(scores, scores.softmax(-1)) * allowed
+    p = gates.probability(scores, a) * allowed
+    drawn_from = p
+    if gates.gradient == "relaxed":
+        drawn_from = torch.sigmoid(torch.logit(p, eps=1e-7) - torch.logit(noise.clamp(1e-6, 1 - 1e-6)))
+    weights = a * ((noise < p).to(p) + (drawn_from - drawn_from.detach()))
+    cost = (p * price).sum((0, 2, 3)) + row_cost * (1 - (1 - p).prod(-1)).sum((0, 2))
+    most = (price.sum() + row_cost * allowed.any(-1).sum()) * (len(scores) // len(allowed))
+    return weights, cost / most
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("gradient", ["expected", "relaxed"])
+@pytest.mark.parametrize(("sinks", "padded"), [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize(("power", "row_cost"), [(None, 0.0), (-0.5, 2.0)])
+def test_the_gradient_that_is_written_out_is_autograds(form, gradient, sinks, padded, power, row_cost):
+    torch.manual_seed(0)
+    gates = Gates(form, 2, start=-1.0, sharpness=2.0, sinks=sinks).double()
+    gates.mode, gates.gradient = "noisy", gradient
+    if sinks:
+        gates.sink.data = torch.tensor([0.4, -0.6], dtype=torch.float64)
+    noise = torch.rand(3, 2, 5, 5, dtype=torch.float64)
+    rows = iter(noise)
+    gates.noise = lambda p: next(rows)[None]
+    allowed = torch.ones(5, 5).tril().bool()[None, None]
+    if padded:
+        allowed = allowed.repeat(3, 1, 1, 1)
+        allowed[0, ..., :2] = False  # the first two tokens of a row see nothing
+    scores = torch.randn(3, 2, 5, 5, dtype=torch.float64, requires_grad=True)
+    low = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
+    with counted((gates,), power, row_cost) as ledger:
+        weights = drawn_weights(gates, low, allowed, padded)
+    at = torch.arange(5)
+    price = allowed.double() * ((at[:, None] - at).clamp(min=0) + 1.0).pow(power or 0.0)
+    wanted_weights, wanted_cost = by_autograd(gates, scores, allowed, price, row_cost, noise)
+    torch.testing.assert_close(weights, wanted_weights)
+    torch.testing.assert_close(ledger.expected[0], wanted_cost)
+    assert torch.equal(ledger.open[0], (wanted_weights > 0).double().sum(-1))
+    of = [scores, gates.offset, *([gates.sink] if sinks else [])]
+    readout, prices = torch.randn_like(weights), torch.randn(2, dtype=torch.float64)
+    found = torch.autograd.grad((weights * readout).sum() + ledger.expected[0] @ prices, of)
+    wanted = torch.autograd.grad((wanted_weights * readout).sum() + wanted_cost @ prices, of)
+    for mine, autograds in zip(found, wanted, strict=True):
+        torch.testing.assert_close(mine, autograds, atol=1e-9, rtol=1e-6)
 
 
 @pytest.mark.parametrize("power", [None, 1.0])
@@ -191,36 +244,33 @@ def test_the_ledger_has_the_expected_share_of_edges_with_gradients(power):
     assert all((layer.offset.grad < 0).all() for layer in gates)  # a higher threshold shuts edges
 
 
-@torch.no_grad()
+def ledger_of(scores, row_cost=0.0, power=None):
+    """What gates of known probabilities cost: in the form `logit`, sigmoid(score)."""
+    gates = Gates("logit", 1, 0.0).double()
+    allowed = torch.ones(scores.shape[-2:]).tril().bool()[None, None]
+    low = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
+    with counted((gates,), power, row_cost) as ledger:
+        drawn_weights(gates, low, allowed, False)
+    return ledger
+
+
 def test_long_edges_count_more_with_a_distance_power():
-    p = torch.zeros(1, 1, 3, 3, requires_grad=True)
-    from headcount.models.gates import Ledger, _enter
-
-    allowed = torch.ones(3, 3).tril().bool()[None, None]
     for place, share in {(2, 0): 3 / 10, (2, 2): 1 / 10}.items():
-        with torch.enable_grad():
-            q = p.clone()
-            q[0, 0, *place] = 1.0
-            ledger = Ledger(distance_power=1.0)
-            _enter(ledger, q, q.detach(), allowed)
-        assert float(ledger.expected[0].detach()) == pytest.approx(share)  # 1 + 2 + 1 + 3 + 2 + 1 = 10 in all
+        scores = torch.full((1, 1, 3, 3), -1e3, dtype=torch.float64)
+        scores[0, 0, *place] = 1e3
+        found = ledger_of(scores, power=1.0).expected[0].detach()
+        assert float(found) == pytest.approx(share)  # 1 + 2 + 1 + 3 + 2 + 1 = 10 in all
 
 
-@torch.no_grad()
 def test_the_first_edge_of_a_row_can_cost_more_than_the_second():
     """Against every setting of the gates, with its probability: an edge costs 1, a row that opens at all 2 more."""
-    from headcount.models.gates import Ledger, _enter
-
-    allowed = torch.ones(2, 2).tril().bool()[None, None]
-    p = torch.tensor([[[[0.3, 0.0], [0.6, 0.2]]]], dtype=torch.float64)
+    p = torch.tensor([[[[0.3, 0.5], [0.6, 0.2]]]], dtype=torch.float64)
     wanted = 0.0
     for gates in itertools.product((0, 1), repeat=3):
         chance = math.prod(q if g else 1 - q for g, q in zip(gates, (0.3, 0.6, 0.2), strict=True))
         rows = gates[0] + max(gates[1:])
         wanted += chance * (sum(gates) + 2 * rows) / (3 + 2 * 2)
-    ledger = Ledger(row_cost=2.0)
-    _enter(ledger, p.requires_grad_(), p.detach(), allowed)
-    assert float(ledger.expected[0]) == pytest.approx(wanted)
+    assert float(ledger_of(p.logit(), row_cost=2.0).expected[0].detach()) == pytest.approx(wanted)
 
 
 @torch.no_grad()

@@ -71,6 +71,20 @@ def test_merged_it_is_a_whole_model_that_transformers_loads_too(folder, text, ad
 
 
 @torch.no_grad()
+def test_adapters_go_on_whole_layers_too(folder, text, tmp_path):
+    run(folder, text, tmp_path, changed(lora_on="layers", lr=1e-2))
+    targets = json.loads((tmp_path / "adapter_config.json").read_text())["target_modules"]
+    assert {target.split(".")[-1][0] for target in targets} == set("qkvogud")  # …, gate_proj, up_proj, down_proj
+    model, dense = hc.load(tmp_path), hc.load(folder)
+    changes = [
+        (mine - dense.hf.get_parameter(name)).abs().max()
+        for name, mine in model.hf.named_parameters()
+        if name.endswith("_proj.weight")
+    ]
+    assert min(changes) > 0
+
+
+@torch.no_grad()
 def test_training_goes_on_from_an_earlier_result(folder, text, adapter, tmp_path):
     run(folder, text, tmp_path, changed(start=-3.5, steps=1, lr=1e-12, gate_lr=0.0), start_from=adapter)
     ids = torch.tensor([[5, 9, 12, 7, 30]])
@@ -177,6 +191,7 @@ def test_files_of_others_are_not_written_over(folder, text, tmp_path):
         ({"control": True}, "is a sparse model; a run goes on from one of its own kind"),
         ({"sharpness": 3.0}, "The gates in .* are log-prob, of sharpness"),
         ({"lora": None}, "--start-from takes the folder of an adapter"),
+        ({"lora_on": "layers"}, "is on attention; give --lora-on attention"),
     ],
 )
 def test_only_a_run_of_the_same_kind_goes_on_from_a_result(folder, text, adapter, tmp_path, settings, words):

@@ -1,5 +1,6 @@
 """From text and a dense model to a sparse folder: the objective, the loop, what survives a kill, what is refused."""
 
+import csv
 import json
 import math
 import os
@@ -22,8 +23,10 @@ from short_runs import QUICK, changed, run
 
 
 class TestObjective:
+    @pytest.mark.parametrize("together", [2**19, 25])  # all tokens at once, or two
     @pytest.mark.parametrize("kl", [0.0, 0.3, 1.0])
-    def test_what_is_lost_and_its_gradient(self, kl):
+    def test_what_is_lost_and_its_gradient(self, kl, together, monkeypatch):
+        monkeypatch.setattr("headcount.sparse.objective.IN_CACHE", together)
         torch.manual_seed(0)
         ids = torch.randint(0, 11, (3, 5))
         logits, dense = torch.randn(3, 5, 11, requires_grad=True), torch.randn(3, 5, 11)
@@ -92,7 +95,7 @@ class TestObjective:
 
 
 class TestNothingToAttendTo:
-    RECIPE = changed(sinks=True, row_cost=2.0, by_source=True, tail=0.0)
+    RECIPE = changed(sinks=True, row_cost=2.0, by_source=True, tail=0.0, pieces=(8, 4))
 
     def test_a_run_with_all_of_it_resumes_and_loads(self, folder, text, tmp_path, monkeypatch):
         whole, halved = tmp_path / "whole", tmp_path / "halved"
@@ -123,6 +126,11 @@ class TestNothingToAttendTo:
         run(folder, text, tmp_path / "first")
         with pytest.raises(hc.HeadcountError, match="have no sinks. Give --no-sinks"):
             run(folder, text, tmp_path / "second", changed(sinks=True), start_from=tmp_path / "first")
+
+
+def csv_rows(place):
+    with place.open() as file:
+        return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
 
 def stopping_after(steps, step):
@@ -159,6 +167,21 @@ class TestText:
         assert torch.equal(found.batch(recipe, 3)[0], found.batch(recipe, 3)[0])
         again = torch.cat([found.batch(recipe, step)[0] for step in range(total, 2 * total)])
         assert not torch.equal(again, epoch)
+
+    def test_steps_take_turns_between_whole_sequences_and_pieces_of_them(self, folder, text):
+        found = read_text(hc.load(folder), [text], QUICK)
+        recipe = changed(pieces=(8, 4))
+        for step, length in enumerate([16, 8, 4, 16]):
+            ids, source = found.batch(recipe, step)
+            whole, _ = found.batch(QUICK, step)
+            assert ids.shape == (2 * 16 // length, length)
+            assert torch.equal(ids.view_as(whole), whole)
+            assert len(source) == len(ids)
+
+    @pytest.mark.parametrize("pieces", [(5,), (16,), (8, 32)])
+    def test_pieces_that_do_not_fill_a_sequence_are_refused(self, folder, text, tmp_path, pieces):
+        with pytest.raises(hc.HeadcountError, match="Sequences of 16 tokens cannot be cut into pieces of"):
+            run(folder, text, tmp_path, changed(pieces=pieces))
 
     @pytest.mark.parametrize(
         ("name", "content", "message"),
@@ -291,15 +314,29 @@ class TestLoop:
     def test_edges_are_shut_and_the_log_says_so(self, folder, text, tmp_path):
         recipe = changed(steps=30, start=-3.0, lora=None, checkpoint_every=10)
         found = run(folder, text, tmp_path, recipe, plots=True)
-        lines = (tmp_path / "training.csv").read_text().splitlines()
-        names = lines[0].split(",")
-        share = [float(line.split(",")[names.index("open_share")]) for line in lines[1:]]
+        share = [row["open_share"] for row in csv_rows(tmp_path / "training.csv")]
         assert len(share) == 30
         assert share[-1] < 0.7 * share[0]
         assert found.open_share < share[0]
         assert 0 <= found.empty_rows < 1
         assert found.keys_a_query == pytest.approx(found.open_share * 17 / 2)  # (T + 1) / 2 keys per query at T = 16
         assert (tmp_path / "training.png").stat().st_size > 10_000
+
+    def test_pieces_have_the_share_of_whole_sequences_with_as_many_keys_per_query(self, folder, text, tmp_path):
+        # With gates that are sure to open every query of a piece sees all (4 + 1) / 2 of its keys; of whole sequences
+        # there would be (16 + 1) / 2.
+        run(folder, text, tmp_path, changed(start=-30.0, pieces=(4,), steps=2, gate_lr=0.0))
+        whole, piece = csv_rows(tmp_path / "training.csv")
+        assert whole["open_share"] == pytest.approx(1)
+        assert piece["keys_a_query"] == pytest.approx(5 / 2)
+        assert piece["open_share"] == pytest.approx(5 / 17, abs=1e-6)  # as many digits as the log has
+
+    def test_products_in_bfloat16_train_weights_in_full_precision(self, folder, text, tmp_path):
+        found = run(folder, text, tmp_path / "half", changed(products="bfloat16", lora=None))
+        exact = run(folder, text, tmp_path / "full", changed(products="float32", lora=None))
+        assert found.loss != exact.loss
+        assert found.loss == pytest.approx(exact.loss, rel=0.02)
+        assert hc.load(tmp_path / "half").hf.dtype == torch.float32
 
     def test_a_dense_control_trains_the_same_weights_with_no_gates(self, folder, text, tmp_path):
         found = run(folder, text, tmp_path, changed(control=True, kl=0.0, steps=12, lr=1e-2))

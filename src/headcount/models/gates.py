@@ -33,6 +33,7 @@ from ..core.errors import HeadcountError, in_short
 from ..core.words import GateForm, GateGradient
 from .attention import Mask, Mixed, register_attention
 from .changes import changing
+from .drawn_gates import drawn_weights
 from .model import Model
 
 NAME = "headcount_sparse"
@@ -40,7 +41,6 @@ GateMode = Literal["open", "hard", "noisy"]
 FORMS: tuple[GateForm, ...] = get_args(GateForm)
 T = TypeVar("T")
 NO_SINK = -1e4  # a sink's logit, where it takes nothing
-CERTAIN = 1 - 1e-6  # a gate that is open for sure, as far as its logarithm goes
 
 
 @dataclass
@@ -49,15 +49,23 @@ class Ledger:
 
     distance_power: float | None = None  # edges count in proportion to this power of their length; None: all alike
     row_cost: float = 0.0  # what a row's first open edge costs beyond the others, in edges
-    as_hard: bool = False  # whether `surely` is asked for
     expected: list[Tensor] = field(default_factory=list)
     """Expected share of open edges of each head, or of what they cost, [head], with gradients."""
     open: list[Tensor] = field(default_factory=list)  # open gates of each query, [batch, head, query]
     edges: list[Tensor] = field(default_factory=list)  # edges that each query has, [batch or 1, 1, query]
     surely: list[Tensor] = field(default_factory=list)
-    """Edges that would be open with hard gates, however they were drawn, where that is asked for."""
+    """Edges that would be open with hard gates, where they were drawn."""
     logits: list[Tensor] = field(default_factory=list)
     """log Σ_j exp s_ij on average over queries, [head], where heads have sinks."""
+
+    def enter(self, opened: Tensor, allowed: Tensor, cost: Tensor | None = None, surely: Tensor | None = None) -> None:
+        """A layer's open gates of each query, and where they were drawn, their expected cost as a share of the most."""
+        self.open.append(opened)
+        self.edges.append(allowed.sum(-1))
+        if cost is not None and cost.requires_grad:
+            self.expected.append(cost)
+        if surely is not None:
+            self.surely.append(surely)
 
 
 class Gates(nn.Module):
@@ -100,20 +108,9 @@ class Gates(nn.Module):
             self.ledger.logits.append(total.detach().mean((0, 2, 3)))
         return weights * torch.sigmoid(total - self.sink.to(scores).view(1, -1, 1, 1))
 
-    def draw(self, p: Tensor) -> Tensor:
-        """Gates of these probabilities, as numbers. Straight through: forward a gate is 0 or 1, backward it has the
-        gradient of p (`expected`: unbiased wherever the loss is linear in the gate) or of sigmoid(logit p + noise)
-        (`relaxed`: the paper's kernel)."""
-        if self.mode == "hard":
-            return (p > 0.5).to(p)
-        noise = torch.rand_like(p)
-        g = (noise < p).to(p)
-        if not p.requires_grad:
-            return g
-        if self.gradient == "relaxed":
-            logistic = -torch.logit(noise.clamp(1e-6, 1 - 1e-6))  # noise < p exactly where logit p + this > 0
-            p = torch.sigmoid(torch.logit(p, eps=1e-7) + logistic)
-        return g + (p - p.detach())
+    def noise(self, p: Tensor) -> Tensor:
+        """Uniform; a gate is open where it lies below the gate's probability."""
+        return torch.rand_like(p)
 
 
 def add_gates(
@@ -163,10 +160,10 @@ def drawn(gates: tuple[Gates, ...], mode: GateMode) -> AbstractContextManager[Ga
 
 
 def counted(
-    gates: tuple[Gates, ...], distance_power: float | None = None, row_cost: float = 0.0, as_hard: bool = False
+    gates: tuple[Gates, ...], distance_power: float | None = None, row_cost: float = 0.0
 ) -> AbstractContextManager[Ledger]:
     """Keep account of the gates in every forward pass of the block."""
-    return _having(gates, "ledger", Ledger(distance_power, row_cost, as_hard))
+    return _having(gates, "ledger", Ledger(distance_power, row_cost))
 
 
 @contextmanager
@@ -195,18 +192,22 @@ def gated_weights(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | 
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
     allowed = _allowed(mask, scores)
-    scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
+    # A sum, and not `masked_fill`, which takes a row's mask apart and costs ten times as much.
+    scores = scores + torch.zeros_like(allowed, dtype=scores.dtype).masked_fill_(
+        ~allowed, torch.finfo(scores.dtype).min
+    )
+    gates: Gates | None = getattr(module, "headcount_gates", None)
+    if gates is not None and gates.mode == "noisy":
+        return drawn_weights(gates, scores, allowed, mask is not None)
     weights = scores.softmax(-1)
     if mask is not None:
         weights = weights * allowed  # a query with nothing to see, in the padding, carries nothing
-    gates: Gates | None = getattr(module, "headcount_gates", None)
     if gates is None or gates.mode == "open":
         return weights
     weights = gates.beside_sink(scores, weights)
-    p = gates.probability(scores, weights)
-    g = gates.draw(p)
+    g = (gates.probability(scores, weights) > 0.5).to(weights)
     if gates.ledger is not None:
-        _enter(gates.ledger, p, g, allowed)
+        gates.ledger.enter((g * allowed).sum(-1), allowed)
     return weights * g
 
 
@@ -225,26 +226,3 @@ def _allowed(mask: Tensor | None, scores: Tensor) -> Tensor:
         return (at <= at[keys - queries :, None])[None, None]
     mask = mask[..., :keys]
     return mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
-
-
-def _enter(ledger: Ledger, p: Tensor, g: Tensor, allowed: Tensor) -> None:
-    # Where an edge does not exist its weight is 0 and its logit the lowest number, so p and g are 0 already, except
-    # for queries with nothing to see.
-    ledger.open.append((g.detach() * allowed).sum(-1))
-    ledger.edges.append(allowed.sum(-1))
-    if ledger.as_hard:
-        ledger.surely.append(((p > 0.5) & allowed).sum())
-    if not p.requires_grad:
-        return
-    each = allowed.to(p)
-    if ledger.distance_power is not None:
-        queries, keys = p.shape[-2:]
-        at = torch.arange(keys, device=p.device)
-        each = each * ((at[keys - queries :, None] - at).clamp(min=0) + 1).to(p).pow(ledger.distance_power)
-    copies = p.shape[0] // each.shape[0]
-    cost, most = (p * each).sum((0, 2, 3)), each.sum() * copies
-    if ledger.row_cost:
-        there = allowed.any(-1)
-        opens = -torch.expm1(torch.log1p(-p.clamp(max=CERTAIN)).sum(-1)) * there  # 1 - Π_j (1 - p_ij)
-        cost, most = cost + ledger.row_cost * opens.sum((0, 2)), most + ledger.row_cost * there.sum() * copies
-    ledger.expected.append(cost / most)

@@ -28,6 +28,8 @@ LOWEST, HIGHEST = -3.0, 8.0  # between which the logarithm of a multiplier stays
 DAMPING = 1.5
 """κ. A multiplier that only adds up answers late: edges go on being shut long after the bound is broken, then opened
 long after it is kept again."""
+IN_CACHE = 2**19
+"""Logits that are looked at together."""
 SHUT = 1e-4  # share of open edges below which a head counts as shut, and a smaller one is no longer worth much
 LEAST_SCALE = 0.01  # violations of what is lost are relative to the tolerance, or to this where it is smaller
 SLACK = 0.1  # how far the logarithm of a share is below its ceiling when nothing pulls it down any more
@@ -88,31 +90,44 @@ def bounds_of(recipe: Recipe, sources: Sequence[str]) -> list[Bound]:
 
 
 class _Lost(torch.autograd.Function):
-    """Loss and KL(dense ‖ sparse) of every token with one softmax and two passes over the vocabulary.
+    """Loss and KL(dense ‖ sparse) of every token, with one softmax of each model.
 
     loss = lse(q) - q_y,    KL = Σ_v P_v (d_v - q_v) - lse(d) + lse(q)    for logits q (sparse) and d (dense)
     d loss / dq = Q - 1_y,  d KL / dq = Q - P                             Q = softmax(q), P = softmax(d)
+
+    A few tokens at a time, so that what is as wide as the vocabulary stays in the cache; the logits themselves are all
+    that is kept in between.
     """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, dense_logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        logits, dense_logits = logits.float(), dense_logits.float()
-        lse, dense_lse = logits.logsumexp(-1), dense_logits.logsumexp(-1)
-        y = targets[:, None]
-        p = (dense_logits - dense_lse[:, None]).exp_()
-        divergence = torch.linalg.vecdot(p, dense_logits - logits) - dense_lse + lse
-        ctx.save_for_backward(logits, lse, p, y)
-        loss, dense = lse - logits.gather(1, y)[:, 0], dense_lse - dense_logits.gather(1, y)[:, 0]
+        loss, dense, divergence = (torch.empty(len(logits), device=logits.device) for _ in range(3))
+        for few in _few_tokens(logits):
+            q, d, y = logits[few].float(), dense_logits[few].float(), targets[few, None]
+            lse, dense_lse = q.logsumexp(-1), d.logsumexp(-1)
+            loss[few], dense[few] = lse - q.gather(1, y)[:, 0], dense_lse - d.gather(1, y)[:, 0]
+            apart = d - q
+            divergence[few] = torch.linalg.vecdot((d - dense_lse[:, None]).exp_(), apart) - dense_lse + lse
+        ctx.save_for_backward(logits, dense_logits, targets)
         ctx.mark_non_differentiable(dense)
         return loss, dense, divergence
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         loss_grad, _, divergence_grad = grads
-        logits, lse, p, y = ctx.saved_tensors
-        grad = (logits - lse[:, None]).exp_().mul_((loss_grad + divergence_grad)[:, None])
-        grad.addcmul_(p, divergence_grad[:, None], value=-1).scatter_add_(1, y, -loss_grad[:, None])
-        return grad, None, None
+        logits, dense_logits, targets = ctx.saved_tensors
+        found = torch.empty_like(logits)
+        for few in _few_tokens(logits):
+            by_loss, by_divergence = loss_grad[few, None], divergence_grad[few, None]
+            grad = logits[few].float().softmax(-1).mul_(by_loss + by_divergence)
+            grad.addcmul_(dense_logits[few].float().softmax(-1), by_divergence, value=-1)
+            found[few] = grad.scatter_add_(1, targets[few, None], -by_loss)
+        return found, None, None
+
+
+def _few_tokens(logits: Tensor) -> list[slice]:
+    few = max(IN_CACHE // logits.shape[1], 1)
+    return [slice(at, at + few) for at in range(0, len(logits), few)]
 
 
 @dataclass(frozen=True)

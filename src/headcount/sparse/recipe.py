@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from ..core.settings import Count, Listed, Rate, Seed, Settings, check
-from ..core.words import GateForm, GateGradient, Regulariser
+from ..core.words import AdapterPlaces, GateForm, GateGradient, Products, Regulariser
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, le=10**6)]
@@ -27,8 +27,16 @@ class Recipe(Settings):
     """Sequences per step, over all devices."""
     length: Annotated[int, Field(ge=2, le=10**6)] = 128
     """Tokens per sequence. Shares of open edges hold for this length alone."""
+    pieces: Listed[Annotated[int, Field(ge=2, le=10**6)]] = ()
+    """Also train on short sequences: steps take turns between whole ones and pieces of these lengths, each a divisor of
+    the length, as many tokens a step. Shares of open edges are those of whole sequences with as many keys per query."""
+    products: Products = "auto"
+    """Precision of matrix products; weights and gates keep their own. By default bfloat16 on a GPU that computes in it,
+    float32 elsewhere; some CPUs are several times as fast in bfloat16, others have no such instruction."""
     lora: Count | None = None
-    """Train adapters of this rank on q, k, v and the output projection; all weights by default."""
+    """Train adapters of this rank; all weights by default."""
+    lora_on: AdapterPlaces = "attention"
+    """Put adapters on q, k, v and the output projection, or on every linear map of the layers, MLPs included."""
     control: bool = False
     """The same training with no gates: what the text alone does to the model."""
 
@@ -88,6 +96,10 @@ class Recipe(Settings):
     """Steps between checkpoints."""
     evaluate_sequences: Count = 64
     """Held-out sequences to evaluate on, at most."""
+
+    def length_at(self, step: int) -> int:
+        """Of the sequences of a step."""
+        return (self.length, *self.pieces)[step % (1 + len(self.pieces))]
 
     @property
     def rung_ends(self) -> list[int]:

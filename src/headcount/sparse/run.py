@@ -76,7 +76,7 @@ def sparsify(
     keep_freed_memory()
     recipe = recipe or Recipe()
     folder = writable_folder(local_path(out))
-    accelerator = Accelerator(cpu=device == "cpu", mixed_precision=_precision(device))
+    accelerator = Accelerator(cpu=device == "cpu")
     _require_own(folder)
     # All weights are trained in full precision; under adapters they may stay in the checkpoint's own.
     dtype = torch.float32 if recipe.lora is None else None
@@ -95,6 +95,10 @@ def sparsify(
     length, longest = recipe.length, getattr(model.hf.config, "max_position_embeddings", None)
     if longest is not None and length > longest:
         raise HeadcountError(f"{model.name} reads {longest} tokens at most, and sequences of {length} are wanted.")
+    if uneven := [piece for piece in recipe.pieces if length % piece or piece == length]:
+        raise HeadcountError(
+            f"Sequences of {length} tokens cannot be cut into pieces of {uneven[0]}. Give divisors of it."
+        )
     model.require_tokenizer()
     _require_end(model, recipe, long)
     sources = [text] if isinstance(text, str) else list(text)
@@ -184,11 +188,6 @@ def _require_end(model: Model, recipe: Recipe, long: bool) -> None:
     require_end({model: float(FORWARDS * recipe.steps * tokens)}, long, "Give fewer --steps or a smaller --batch")
 
 
-def _precision(device: str | None) -> str:
-    """bfloat16 where the device computes in it."""
-    return "bf16" if device != "cpu" and torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "no"
-
-
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
@@ -217,6 +216,8 @@ def _require_start(folder: Path, model: Model, recipe: Recipe) -> str:
         raise HeadcountError(f"The heads in {folder} have {has}. Give {give} to resume from it.")
     if facts.made["recipe"]["lora"] != recipe.lora:
         raise HeadcountError(f"The adapter in {folder} has the rank {facts.made['recipe']['lora']}; give --lora so.")
+    if (place := facts.made["recipe"].get("lora_on", "attention")) != recipe.lora_on:
+        raise HeadcountError(f"The adapter in {folder} is on {place}; give --lora-on {place}.")
     gated_folder.require_base(facts, model, folder)
     return _sha256((folder / ADAPTER).read_bytes())
 

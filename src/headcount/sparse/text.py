@@ -24,13 +24,14 @@ class Text:
     source: Tensor  # of each sequence to train on, as its place among those that are held out
 
     def batch(self, recipe: Recipe, step: int) -> tuple[Tensor, Tensor]:
-        """Sequences of a step and their sources, by seed and step alone, so that a run can resume anywhere; every epoch
-        has an order of its own."""
+        """Sequences of a step, or pieces of them, and their sources, by seed and step alone, so that a run can resume
+        anywhere; every epoch has an order of its own."""
         total = len(self.train)
         wanted = np.arange(step * recipe.batch, (step + 1) * recipe.batch)
         rows = [np.random.default_rng((recipe.seed, int(at) // total)).permutation(total)[at % total] for at in wanted]
         chosen = torch.tensor(np.array(rows))
-        return self.train[chosen], self.source[chosen]
+        length = recipe.length_at(step)
+        return self.train[chosen].view(-1, length), self.source[chosen].repeat_interleave(recipe.length // length)
 
 
 def read_text(model: Model, sources: Sequence[str], recipe: Recipe) -> Text:

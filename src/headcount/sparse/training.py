@@ -139,20 +139,20 @@ def _step(
     torch.manual_seed((recipe.seed * 1_000_003 + step) * 64 + accelerator.process_index)
     own = slice(accelerator.process_index, None, accelerator.num_processes)
     ids, source = (each[own].to(accelerator.device) for each in text.batch(recipe, step))
-    with accelerator.autocast():
+    with trainee.products():
         dense_logits = trainee.dense_logits(ids)
-        costs = recipe.distance_power, recipe.row_cost, bool(recipe.target_open)
-        with counted(trainee.gates, *costs) as ledger, drawn(trainee.gates, "noisy"):
+        with counted(trainee.gates, recipe.distance_power, recipe.row_cost) as ledger, drawn(trainee.gates, "noisy"):
             logits = module(input_ids=ids, use_cache=False).logits
     losses = Losses.of(logits, dense_logits, ids, recipe.kl)
     aim, opened = None, dict[str, Tensor]()
     bounded = losses.bounded(recipe, source, len(text.held_out))
     seen = [lost.detach() for lost, _ in bounded]
     if trainee.gates:
-        aim = regulariser(ledger.expected, recipe)
+        whole = (ids.shape[1] + 1) / (recipe.length + 1)  # shares are those of whole sequences with as many keys
+        aim = regulariser([layer * whole for layer in ledger.expected], recipe)
         rows = sum(layer.numel() for layer in ledger.open)
         keys = torch.stack([layer.sum() for layer in ledger.open]).sum() / rows
-        edges = torch.stack([there.float().mean() for there in ledger.edges]).mean()
+        edges = torch.stack([there.float().mean() for there in ledger.edges]).mean() / whole
         empty = torch.stack([(layer == 0).float().mean() for layer in ledger.open]).mean()
         opened = {"open_share": keys / edges, "keys_a_query": keys, "empty_rows": empty}
         if recipe.target_open:
