@@ -16,7 +16,7 @@ tensors of the size of all edges where three do. With w = a g, D = ∂L/∂w and
     ∂L/∂ log θ_h = -Σ_ij t,             ∂L/∂z_h = -Σ_i (1 - Σ_j a_ij) Σ_k v_ik
     `logit`: v = D w, and t goes to s itself and to the bias.
 
-Sequences are taken one after the other, so that what belongs to one stays in the cache.
+On a CPU a few sequences are taken at a time, so that what belongs to them stays in the cache.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from torch import Tensor
 if TYPE_CHECKING:
     from .gates import Gates
 
+IN_CACHE = 2**18
+"""Edges that are looked at together on a CPU."""
 CERTAIN = 1 - 1e-6  # a gate that is open for sure, as far as its logarithm goes
 
 
@@ -69,9 +71,8 @@ class _Drawn(torch.autograd.Function):
         relaxed = torch.empty_like(p) if gates.gradient == "relaxed" else None
         opened = torch.empty(scores.shape[:-1], dtype=offset.dtype, device=scores.device)
         cost, surely = torch.zeros_like(offset), torch.zeros((), dtype=torch.long, device=scores.device)
-        for row in range(len(scores)):
-            one = slice(row, row + 1)
-            s, c = scores[one].to(offset.dtype), _of_row(price, row)
+        for one in _few_sequences(scores):
+            s, c = scores[one].to(offset.dtype), _of(price, one)
             plain = s.softmax(-1)
             if padded:
                 plain *= c > 0
@@ -103,10 +104,9 @@ class _Drawn(torch.autograd.Function):
         by_scores = torch.empty_like(weights)
         by_offset, by_sink = torch.zeros_like(gates.offset), torch.zeros_like(gates.offset)
         slope = by_cost.view(1, -1, 1, 1)
-        for row in range(len(weights)):
-            one = slice(row, row + 1)
+        for one in _few_sequences(weights):
             d, q = by_weights[one].to(a.dtype), p[one]
-            to_cost = slope * _of_row(price, row)
+            to_cost = slope * _of(price, one)
             if ctx.row_cost:
                 shut = _log_shut(q)
                 to_cost = to_cost + (ctx.row_cost * slope) * (shut.sum(-1, keepdim=True) - shut).exp()
@@ -130,9 +130,14 @@ class _Drawn(torch.autograd.Function):
         return by_scores, by_offset, None if gates.sink is None else by_sink, None, None, None, None
 
 
-def _of_row(each: Tensor, row: int) -> Tensor:
-    """What belongs to a sequence, of something that all may share."""
-    return each[row : row + 1] if len(each) > 1 else each
+def _few_sequences(scores: Tensor) -> list[slice]:
+    few = max(IN_CACHE // scores[0].numel(), 1) if scores.device.type == "cpu" else len(scores)
+    return [slice(at, at + few) for at in range(0, len(scores), few)]
+
+
+def _of(each: Tensor, some: slice) -> Tensor:
+    """What belongs to some sequences, of something that all may share."""
+    return each[some] if len(each) > 1 else each
 
 
 def _log_shut(p: Tensor) -> Tensor:
