@@ -8,7 +8,7 @@ spread (standard deviation / mean), and how often an interval holds the median o
 """
 
 import argparse
-import json
+import itertools
 import statistics
 import tempfile
 from collections import defaultdict
@@ -17,10 +17,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from growing import Row, grow
+
 import headcount as hc
 
-HOME = Path(__file__).parent
-FOUND, PAGE = HOME / "seeds.jsonl", HOME / "SEEDS.md"
+PAGE = Path(__file__).parent / "SEEDS.md"
 TASKS = ("greater-than", "ioi", "docstring", "ioi-long")
 APART = 100
 """Between the seeds of two runs: the repeats of one have the seeds that follow its own."""
@@ -37,7 +38,7 @@ their mean; *held*, how many intervals hold the median of the other runs. Whole 
 """
 
 
-def measure(model: str, task: str, quick: bool, seed: int) -> dict[str, Any]:
+def measure(model: str, task: str, quick: bool, seed: int, version: str) -> Row:
     with tempfile.TemporaryDirectory() as out:
         settings = {"orders": ["best"], "seed": APART * seed}
         result = hc.run(
@@ -46,8 +47,7 @@ def measure(model: str, task: str, quick: bool, seed: int) -> dict[str, Any]:
         (entry,) = result.summary["curves"]
     total = entry["total"]
     ends = {name: entry[name] or total for name in ("needed", "needed_low", "needed_high")}
-    asked = dict(zip(ASKED, (model, task, quick, seed, hc.__version__), strict=True))
-    return {**asked, **ends, "total": total, "date": date.today().isoformat()}
+    return {**ends, "total": total, "date": date.today().isoformat()}
 
 
 def report(rows: Iterable[dict[str, Any]]) -> str:
@@ -78,20 +78,10 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=list(range(8)))
     parser.add_argument("--quick", action=argparse.BooleanOptionalAction, help="one setting; both by default")
     given = parser.parse_args()
-    rows = [json.loads(line) for line in FOUND.read_text().splitlines()] if FOUND.exists() else []
-    known = {tuple(row[name] for name in ASKED) for row in rows}
-    for quick in (True, False) if given.quick is None else (given.quick,):
-        for seed in given.seeds:
-            for model in given.models:
-                for task in given.tasks:
-                    if (model, task, quick, seed, hc.__version__) in known:
-                        continue
-                    rows.append(measure(model, task, quick, seed))
-                    with FOUND.open("a") as file:
-                        print(json.dumps(rows[-1]), file=file)
-                    print(rows[-1], flush=True)
-                    PAGE.write_text(report(rows))
-    PAGE.write_text(report(rows))
+    settings = (True, False) if given.quick is None else (given.quick,)
+    wanted = itertools.product(settings, given.seeds, given.models, given.tasks)
+    asked = ((model, task, quick, seed, hc.__version__) for quick, seed, model, task in wanted)
+    grow(PAGE, asked, ASKED, measure, report)
 
 
 if __name__ == "__main__":

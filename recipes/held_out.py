@@ -11,7 +11,7 @@ thousand questions and on GSM8K's train split; neither stands here. With `--docs
 import argparse
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -29,21 +29,22 @@ TOGETHER = 32
 
 
 @torch.no_grad()
-def log_probs(model: hc.Model, texts: Sequence[tuple[str, str]]) -> list[torch.Tensor]:
-    """Of the tokens of each text's second part, behind the end token and its first part."""
-    tokenizer = model.require_tokenizer()
-    found: list[torch.Tensor] = []
+def said_at(model: hc.Model, texts: Sequence[tuple[str, str]]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """The log-probabilities of all tokens at the places of each text's second part, behind the end token and its first
+    part; and the tokens that are there."""
+    end = model.require_tokenizer().eos_token_id
     for at in range(0, len(texts), TOGETHER):
-        before = [
-            [tokenizer.eos_token_id, *(model.encode(first) if first else [])] for first, _ in texts[at : at + TOGETHER]
-        ]
-        after = [model.encode(second) for _, second in texts[at : at + TOGETHER]]
-        rows = [torch.tensor(first + second) for first, second in zip(before, after, strict=True)]
-        logits = model.logits(pad_sequence(rows, batch_first=True)).float()
-        for row, own, first in zip(rows, logits, before, strict=True):
-            said = F.log_softmax(own[len(first) - 1 : len(row) - 1], -1)
-            found.append(said.gather(1, row[len(first) :, None])[:, 0])
-    return found
+        some = texts[at : at + TOGETHER]
+        before = [[end, *(model.encode(first) if first else [])] for first, _ in some]
+        rows = [torch.tensor(head + model.encode(second)) for head, (_, second) in zip(before, some, strict=True)]
+        logits = model.logits(pad_sequence(rows, batch_first=True))
+        for row, own, head in zip(rows, logits, before, strict=True):
+            yield F.log_softmax(own[len(head) - 1 : len(row) - 1].float(), -1), row[len(head) :]
+
+
+def log_probs(model: hc.Model, texts: Sequence[tuple[str, str]]) -> list[torch.Tensor]:
+    """Of the tokens of each text's second part."""
+    return [said.gather(1, tokens[:, None])[:, 0] for said, tokens in said_at(model, texts)]
 
 
 def blimp(model: hc.Model, folder: Path, count: int) -> dict[str, float]:
@@ -60,9 +61,9 @@ def blimp(model: hc.Model, folder: Path, count: int) -> dict[str, float]:
 def commonsense(model: hc.Model, file: Path, count: int) -> float:
     """How often the right letter is the likeliest of the five."""
     asked = json.loads(file.read_text(encoding="utf-8"))[TRAINED_ON : TRAINED_ON + count]
-    texts = [(f"{question['input']}\nAnswer:", f" {letter}") for question in asked for letter in LETTERS]
-    sums = torch.stack([each.sum() for each in log_probs(model, texts)]).view(-1, len(LETTERS))
-    chosen = [LETTERS[place] for place in sums.argmax(1).tolist()]
+    letters = [model.encode(f" {letter}")[0] for letter in LETTERS]
+    texts = [(f"{question['input']}\nAnswer:", " a") for question in asked]
+    chosen = [LETTERS[int(said[0, letters].argmax())] for said, _ in said_at(model, texts)]
     return sum(one == question["output"] for one, question in zip(chosen, asked, strict=True)) / len(asked)
 
 

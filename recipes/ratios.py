@@ -41,7 +41,7 @@ def folder_of(out: Path, unit: str, fill: str) -> Path:
 
 def measure(place: Path, unit: str, fill: str, models: list[str], n: int) -> None:
     study, settings = UNITS[unit]
-    overrides = {**settings, "fill": fill, "n": n, "precision": 0.02}
+    overrides = {**settings, "fill": fill, "n": n, "points": 12, "precision": 0.05}
     hc.run(study, models=models, tasks=TASKS, out=place, overrides=overrides)
 
 
