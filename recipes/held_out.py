@@ -5,7 +5,7 @@
 DATA holds `tasks/` with six paradigms of BLiMP, CommonsenseQA and GSM8K. Sentences of BLiMP are compared by their
 log-probability, CommonsenseQA by that of the letter behind "Answer:", GSM8K's test split by nats per token of the
 worked answers; our own questions are answered, greedily. `recipes/smollm2_text.py` trains on CommonsenseQA's first
-thousand questions and on GSM8K's train split; neither stands here. With `--docs` the table goes into docs/models.md.
+questions and on GSM8K's train split; neither stands here. With `--docs` the table goes into docs/models.md.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from smollm2_text import QUESTIONS
 from torch.nn.utils.rnn import pad_sequence
 
 import headcount as hc
@@ -23,7 +24,6 @@ from headcount.meters.text_metrics import accepted
 
 PAGE = Path(__file__).parent.parent / "docs" / "models.md"
 PLACE = re.compile(r"(<!-- held out -->\n).*?(<!-- end -->)", re.DOTALL)
-TRAINED_ON = 1000  # of CommonsenseQA's questions
 LETTERS = ("a", "b", "c", "d", "e")
 TOGETHER = 32
 
@@ -60,7 +60,7 @@ def blimp(model: hc.Model, folder: Path, count: int) -> dict[str, float]:
 
 def commonsense(model: hc.Model, file: Path, count: int) -> float:
     """How often the right letter is the likeliest of the five."""
-    asked = json.loads(file.read_text(encoding="utf-8"))[TRAINED_ON : TRAINED_ON + count]
+    asked = json.loads(file.read_text(encoding="utf-8"))[QUESTIONS : QUESTIONS + count]
     letters = [model.encode(f" {letter}")[0] for letter in LETTERS]
     texts = [(f"{question['input']}\nAnswer:", " a") for question in asked]
     chosen = [LETTERS[int(said[0, letters].argmax())] for said, _ in said_at(model, texts)]

@@ -3,32 +3,66 @@
     python recipes/smollm2_text.py --data DATA --own own.jsonl --out text
 
 DATA holds `text/` with four public-domain books and WikiText-2's validation split, and `tasks/` with GSM8K's train
-split and CommonsenseQA. None of it is in this repository. GSM8K and CommonsenseQA are read as plain text, for names,
-numbers and lists; the prompts of headcount's own tasks are nowhere in it.
+split and CommonsenseQA. Code is what is installed here: documented functions of Python's standard library and of
+packages that constraints.txt pins. None of it is in this repository. GSM8K and CommonsenseQA are read as plain text,
+for names, numbers and lists; the prompts of headcount's own tasks are nowhere in it.
 """
 
 import argparse
+import ast
 import json
+import random
 import shutil
-from collections.abc import Iterable
+import sysconfig
+import textwrap
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-BOOKS = {
-    "american-adventures": 400_000,
-    "historical-essays": 300_000,
-    "news-from-nowhere": 400_000,
-    "little-colonels-hero": 300_000,
-}
-"""Characters of each."""
-PIECE = 2000
+BOOKS = ("american-adventures", "historical-essays", "news-from-nowhere", "little-colonels-hero")
+PROBLEMS, QUESTIONS = 2500, 4000
+"""Of GSM8K and of CommonsenseQA, the first ones."""
+PACKAGES = "nltk urllib3 requests anyio lm_eval PIL filelock pip sacrebleu dateutil jinja2 setuptools".split()
+PIECE, CODE = 2000, 1_500_000
+"""Characters of a document, and of all code."""
+DOCUMENTED = (":param", "Args:", "Parameters\n", "Arguments:")
 
 
-def pieces(file: Path, total: int) -> list[str]:
-    """Pieces of one length, spread evenly over a text."""
+def pieces(file: Path) -> list[str]:
     whole = "\n".join(line for line in file.read_text(encoding="utf-8").split("\n") if line.strip())
-    count = total // PIECE
-    step = len(whole) // count
-    return [whole[i * step : i * step + PIECE] for i in range(count)]
+    return [whole[at : at + PIECE] for at in range(0, len(whole), PIECE)]
+
+
+def functions(folder: Path) -> Iterator[str]:
+    """Functions and methods with a docstring, each as it stands, without what its class indents it by."""
+    for file in sorted(folder.rglob("*.py")):
+        inside = file.relative_to(folder).parts
+        if any(part.startswith("test") or part in ("site-packages", "_vendor") for part in inside):
+            continue
+        text = file.read_text(encoding="utf-8", errors="ignore")
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError):
+            continue
+        lines = text.splitlines()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
+                yield textwrap.dedent("\n".join(lines[node.lineno - 1 : node.end_lineno]))[:PIECE]
+
+
+def code() -> list[str]:
+    """Those that document their parameters first, then others, up to `CODE` characters; in random order."""
+    places = sysconfig.get_paths()
+    folders = [Path(places["stdlib"]), *(Path(places["purelib"]) / package for package in PACKAGES)]
+    found = sorted({each for folder in folders for each in functions(folder)})
+    random.Random(0).shuffle(found)
+    found.sort(key=lambda each: not any(mark in each for mark in DOCUMENTED))
+    chosen, length = list[str](), 0
+    for each in found:
+        if length < CODE:
+            chosen.append(each)
+            length += len(each)
+    random.Random(1).shuffle(chosen)
+    return chosen
 
 
 def write(place: Path, documents: Iterable[str]) -> None:
@@ -38,22 +72,22 @@ def write(place: Path, documents: Iterable[str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--own", type=Path, required=True, help="what recipes/own_text.py wrote")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    for book, characters in BOOKS.items():
-        write(given.out / f"{book}.jsonl", pieces(given.data / "text" / f"{book}.txt", characters))
-    write(given.out / "wikitext.jsonl", pieces(given.data / "text" / "wikitext2-valid.txt", 1_000_000))
+    for book in BOOKS:
+        write(given.out / f"{book}.jsonl", pieces(given.data / "text" / f"{book}.txt"))
+    write(given.out / "wikitext.jsonl", pieces(given.data / "text" / "wikitext2-valid.txt"))
     with (given.data / "tasks" / "gsm8k-train.jsonl").open(encoding="utf-8") as file:
-        problems = [json.loads(line) for line in file][:1500]
+        problems = [json.loads(line) for line in file][:PROBLEMS]
     write(given.out / "gsm8k.jsonl", (f"Question: {p['question']}\nAnswer: {p['answer']}" for p in problems))
-    asked = json.loads((given.data / "tasks" / "commonsense-qa.json").read_text(encoding="utf-8"))[:1000]
+    asked = json.loads((given.data / "tasks" / "commonsense-qa.json").read_text(encoding="utf-8"))[:QUESTIONS]
     write(given.out / "commonsense.jsonl", (f"{question['input']}\nAnswer: {question['output']}" for question in asked))
-    for name in ("own", "own-again"):  # twice: it is what the model does, and there is little of it
-        shutil.copy(given.own, given.out / f"{name}.jsonl")
+    write(given.out / "code.jsonl", code())
+    shutil.copy(given.own, given.out / "own.jsonl")
 
 
 if __name__ == "__main__":

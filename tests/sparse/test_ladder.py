@@ -102,6 +102,8 @@ def test_it_is_drawn_with_what_each_task_needs(folder, text, tmp_path):
         ({"target_open": (1.5,)}, "target_open must be"),
         ({"target_open": (0.2, 0.1), "control": True}, "A control has no gates"),
         ({"target_open": (0.3, 0.2, 0.1), "steps": 2}, "needs a step of its own"),
+        ({"target_open": (0.2, 0.1), "tail": 0.1}, "--target-open bounds the share of open edges"),
+        ({"target_open": (0.2, 0.1), "by_source": True}, "Give one or the other"),
     ],
 )
 def test_what_makes_no_ladder_is_refused(folder, text, tmp_path, settings, message):

@@ -92,6 +92,11 @@ def sparsify(
     if recipe.target_open and (recipe.control or len(recipe.target_open) > recipe.steps):
         why = "A control has no gates" if recipe.control else "Every share of --target-open needs a step of its own"
         raise HeadcountError(f"{why}. Leave out --target-open, or give it fewer shares.")
+    if recipe.target_open and (recipe.by_source or recipe.tail):
+        raise HeadcountError(
+            "--target-open bounds the share of open edges, --by-source and --tail what may be lost. Give one or the"
+            " other."
+        )
     length, longest = recipe.length, getattr(model.hf.config, "max_position_embeddings", None)
     if longest is not None and length > longest:
         raise HeadcountError(f"{model.name} reads {longest} tokens at most, and sequences of {length} are wanted.")
