@@ -1,15 +1,21 @@
-"""A ladder of twins of `tiny`, with what each of them needs: loss, accuracy and attention edges against density.
+"""A ladder of twins of `tiny` or smollm2, with what each of them needs: loss, accuracy and attention edges against
+density.
 
-    python recipes/ladder.py --out ladder                           about half an hour on one core
+    python recipes/ladder.py --out ladder                           tiny: about half an hour on one core
     python recipes/ladder.py --out ladder --steps 400 --sinks       shorter, with an explicit sink in every head
+    python recipes/ladder.py --out ladder --model smollm2 --text text    that of smollm2-sparse: hours
 
 Trains it (an interrupted run resumes), measures how many attention edges each twin needs under zero fill, and writes
-`ladder-needed.png` and `ladder-needed.csv` into the folder; with `--docs` the figure also into docs/figures.
+`ladder-needed.png`, `ladder-needed.csv` and a table into the folder; with `--docs` figure and table into the docs.
+smollm2's text is what recipes/smollm2_text.py wrote.
 """
 
 import argparse
+import re
 import shutil
 import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +27,44 @@ from headcount.core.saving import csv_text
 from headcount.models.gated_folder import is_unfinished
 from headcount.sparse.ladder import draw_ladder, evaluation_of, rungs
 
-FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "tiny-ladder.png"
-SHARES = (0.05, 0.02, 0.01, 0.005)
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE, PLACE = DOCS / "studies" / "sparsify.md", r"(<!-- ladder: {model} -->\n).*?(<!-- end -->)"
+RECIPES: dict[str, dict[str, Any]] = {
+    "tiny": {
+        **SPARSE,
+        "steps": 1200,
+        "batch": 16,
+        "length": LENGTH,
+        "evaluate_sequences": 400,
+        "target_open": (0.05, 0.02, 0.01, 0.005),
+    },
+    "smollm2": {
+        "steps": 2100,
+        "batch": 4,
+        "length": 256,
+        "pieces": (64,),
+        "products": "bfloat16",
+        "lora": 7,
+        "lora_on": "layers",
+        "kl": 1.0,
+        "sharpness": 3.0,
+        "start": -4.0,
+        "lr": 0.002,
+        "cooldown": 0.25,
+        "evaluate_sequences": 240,
+        "target_open": (0.005, 0.0025),
+    },
+}
 
 
-def train(out: Path, recipe: hc.Recipe, text: Path) -> None:
-    if (out / "ladder.csv").exists() and not is_unfinished(out):
-        return
-    if not text.exists():
-        write_text(text, seed=500_000 + recipe.seed, count=100_000)
-    hc.sparsify("tiny", [str(text)], out, recipe, tasks=TASKS, device="cpu")
+def mixture(place: Path, recipe: hc.Recipe) -> list[str]:
+    """tiny's text, generated where it is not there yet."""
+    return [str(place) if place.exists() else write_text(place, seed=500_000 + recipe.seed, count=100_000)]
+
+
+def train(model: str, out: Path, recipe: hc.Recipe, text: list[str]) -> None:
+    if not (out / "ladder.csv").exists() or is_unfinished(out):
+        hc.sparsify(model, text, out, recipe, tasks=TASKS, device="cpu")
 
 
 def summary(models: list[str], n: int) -> Any:
@@ -48,32 +82,60 @@ def needed(models: list[str], n: int) -> dict[str, list[float]]:
     return found
 
 
+def table(dense: str, twins: Mapping[float, hc.Evaluation], counts: Mapping[str, Sequence[float]]) -> str:
+    """A line a model in Markdown: what it is on held-out text, and on the prompts of every task."""
+    length = next(iter(twins.values())).length
+    head = [
+        "open edges aimed for", "found", f"keys per query (T = {length})", "empty rows", "loss",
+        *(f"`{task}`: accuracy, keys per query, empty rows, edges needed" for task in TASKS),
+    ]  # fmt: skip
+    first = next(iter(twins.values())).by_task
+    lines = [head, ["---"] * len(head)]
+    lines.append([dense, *["–"] * 4, *(f"{first[task]['dense_accuracy']:.0%}, {counts[task][0]:,}" for task in TASKS)])
+    for at, (target, found) in enumerate(twins.items(), 1):
+        on = [
+            f"{of['accuracy']:.0%}, {of['keys_a_query']:.2f}, {of['empty_rows']:.0%}, {counts[task][at]:,}"
+            for task, of in ((task, found.by_task[task]) for task in TASKS)
+        ]
+        said = f"{found.open_share:.2%}", f"{found.keys_a_query:.2f}", f"{found.empty_rows:.0%}"
+        lines.append([f"{target:.2%}", *said, f"{found.relative_loss:+.2%}", *on])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--model", choices=RECIPES, default="tiny")
+    parser.add_argument("--text", type=Path, help="a folder; tiny's text is generated")
+    parser.add_argument("--steps", type=int)
     parser.add_argument("--sinks", action="store_true")
     parser.add_argument("--row-cost", type=float, default=0.0)
     parser.add_argument("-n", type=int, default=24, help="prompts of a task, half of them measured")
-    parser.add_argument("--docs", action="store_true", help="put the figure into the docs")
+    parser.add_argument("--docs", action="store_true", help="put figure and table into the docs")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    asked = {"steps": given.steps, "batch": 16, "length": LENGTH, "evaluate_sequences": 400, "target_open": SHARES}
-    recipe = hc.Recipe(**{**SPARSE, **asked, "sinks": given.sinks, "row_cost": given.row_cost})
-    train(given.out, recipe, given.out.parent / "mixture.jsonl")
+    recipe = hc.Recipe(**{**RECIPES[given.model], "sinks": given.sinks, "row_cost": given.row_cost})
+    recipe = recipe.changed(steps=given.steps or recipe.steps)
+    files = (
+        sorted(map(str, given.text.iterdir())) if given.text else mixture(given.out.parent / "mixture.jsonl", recipe)
+    )
+    train(given.model, given.out, recipe, files)
     places = rungs(given.out, recipe)
-    evaluated = [evaluation_of(place) for place in places.values()]
-    counts = needed(["tiny", *map(str, places.values())], given.n)
-    draw_ladder(evaluated, counts, "attention edges").savefig(given.out / "ladder-needed.png", dpi=150)
-    if given.docs:
-        shutil.copyfile(given.out / "ladder-needed.png", FIGURE)
-    rows = [
-        {"model": name, **{task: each[at] for task, each in counts.items()}}
-        for at, name in enumerate(["tiny", *map(str, SHARES)])
-    ]
+    evaluated = {share: evaluation_of(place) for share, place in places.items()}
+    counts = needed([given.model, *map(str, places.values())], given.n)
+    draw_ladder(list(evaluated.values()), counts, "attention edges").savefig(given.out / "ladder-needed.png", dpi=150)
+    models = [given.model, *map(str, recipe.target_open)]
+    rows = [{"model": name, **{task: each[at] for task, each in counts.items()}} for at, name in enumerate(models)]
     (given.out / "ladder-needed.csv").write_text(csv_text(rows), encoding="utf-8")
-    print(csv_text(rows))
+    text = table(given.model, evaluated, counts)
+    print(text)
+    if given.docs:
+        shutil.copyfile(given.out / "ladder-needed.png", DOCS / "figures" / f"{given.model}-ladder.png")
+        run = f"{recipe.steps} steps, {given.n // 2} test prompts a task, headcount {hc.__version__}, {date.today()}"
+        block = f"*`python recipes/ladder.py --model {given.model}`: {run}.*\n\n{text}"
+        place = re.compile(PLACE.format(model=given.model), re.DOTALL)
+        PAGE.write_text(place.sub(lambda match: match[1] + block + match[2], PAGE.read_text()))
 
 
 if __name__ == "__main__":

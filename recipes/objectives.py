@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from ladder import summary, train
+from ladder import mixture, summary, train
 from tiny import LENGTH, SPARSE, TASKS
 
 import headcount as hc
@@ -212,7 +212,8 @@ def main() -> None:
     wanted = [given.only] if given.only else list(OBJECTIVES)
     for number, name in enumerate(wanted, 1):
         say(f"ladder {number} of {len(wanted)}: {name}")
-        train(folder_of(given.out, name), recipe_of(name, given.steps), given.out / "mixture.jsonl")
+        recipe = recipe_of(name, given.steps)
+        train("tiny", folder_of(given.out, name), recipe, mixture(given.out / "mixture.jsonl", recipe))
     if given.only:
         return
     found = twins(given.out, given.steps)
