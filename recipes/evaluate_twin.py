@@ -1,11 +1,13 @@
 """What a twin is worth on text, whole files or the share that training held out, and on tasks; `--card` writes it into
-its card.
+its card, `--docs` a table of it into docs/models.md. Without text it is what its card says.
 
 python recipes/evaluate_twin.py smollm2-sparse --base smollm2 --text text/*.jsonl --sequences 400 --tasks ioi --card
 python recipes/evaluate_twin.py smollm2-sparse --base smollm2 --text wikitext2-test.txt --whole
+python recipes/evaluate_twin.py smollm2-sparse --docs
 """
 
 import argparse
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,26 +18,16 @@ from headcount.models.bundled import HOME
 from headcount.models.gated_folder import SparseFacts
 from headcount.models.gates import gates_of
 from headcount.sparse.abilities import abilities
-from headcount.sparse.evaluation import evaluate
+from headcount.sparse.evaluation import Evaluation, evaluate
+from headcount.sparse.ladder import evaluation_of
 from headcount.sparse.outputs import card
 from headcount.sparse.text import read_text
 
 ALMOST_ALL = 0.99
+PAGE, PLACE = Path(__file__).parent.parent / "docs" / "models.md", r"(<!-- twin: {name} -->\n).*?(<!-- end -->)"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("twin", help="a bundled name or a folder")
-    parser.add_argument("--base", required=True, help="the dense model")
-    parser.add_argument("--text", nargs="+", required=True)
-    parser.add_argument("--tasks", nargs="+", default=[])
-    parser.add_argument("--length", type=int, default=128)
-    parser.add_argument("--sequences", type=int, default=200)
-    parser.add_argument("--whole", action="store_true", help="on nearly all of the text, which training has not seen")
-    parser.add_argument("--card", action="store_true", help="write the result into the twin's card and sparse.json")
-    parser.add_argument("--threads", type=int, default=2)
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
+def measured(given: argparse.Namespace) -> Evaluation:
     dense, twin = hc.load(given.base), hc.load(given.twin)
     recipe = hc.Recipe(length=given.length)
     if given.whole:
@@ -43,20 +35,45 @@ def main() -> None:
     held_out = read_text(dense, given.text, recipe).held_out
     found = evaluate(twin, gates_of(twin), dense.logits, held_out, 4, given.sequences)
     tasks = [hc.task(name, dense) for name in given.tasks]
-    found = found.with_tasks(abilities(dense, tasks), abilities(twin, tasks))
-    for name, value in [*found.rows(), *((task, ", ".join(rest)) for task, *rest in found.task_rows()[1])]:
-        print(f"{name:28} {value}")
-    for source, losses in found.by_source.items():
-        change = losses["loss"] / losses["dense_loss"] - 1
-        print(
-            f"{source:28} {losses['dense_loss']:.3f} -> {losses['loss']:.3f} ({change:+.1%}), {losses['sequences']:.0f}"
-        )
+    return found.with_tasks(abilities(dense, tasks), abilities(twin, tasks))
+
+
+def tables(found: Evaluation) -> str:
+    """In Markdown: on text and by source, then on tasks."""
+    rows = [("", f"{found.in_words}, T = {found.length}"), ("---", "---"), *found.rows()]
+    for source, of in found.by_source.items():
+        change, count = of["loss"] / of["dense_loss"] - 1, f"{of['sequences']:.0f} sequences"
+        rows.append((source, f"{of['dense_loss']:.3f} → {of['loss']:.3f} ({change:+.1%}), {count}"))
+    head, of_tasks = found.task_rows()
+    parts = [rows, [head, ("---",) * len(head), *of_tasks]] if of_tasks else [rows]
+    return "\n".join("".join(f"| {' | '.join(row)} |\n" for row in part) for part in parts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("twin", help="a bundled name or a folder")
+    parser.add_argument("--base", help="the dense model")
+    parser.add_argument("--text", nargs="+", default=[])
+    parser.add_argument("--tasks", nargs="+", default=[])
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--sequences", type=int, default=200)
+    parser.add_argument("--whole", action="store_true", help="on nearly all of the text, which training has not seen")
+    parser.add_argument("--card", action="store_true", help="write the result into the twin's card and sparse.json")
+    parser.add_argument("--docs", action="store_true", help="write the result into docs/models.md")
+    parser.add_argument("--threads", type=int, default=2)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    folder = HOME / given.twin if (HOME / given.twin).is_dir() else Path(given.twin)
+    found = measured(given) if given.text else evaluation_of(folder)
+    print(tables(found))
     if given.card:
-        folder = HOME / given.twin if (HOME / given.twin).is_dir() else Path(given.twin)
         facts = SparseFacts.load(folder)
         facts = replace(facts, made={**facts.made, "evaluation": found.to_dict()})
         facts.save(folder)
         (folder / "README.md").write_text(card(facts, found), encoding="utf-8")
+    if given.docs:
+        place = re.compile(PLACE.format(name=given.twin), re.DOTALL)
+        PAGE.write_text(place.sub(lambda match: match[1] + tables(found) + match[2], PAGE.read_text()))
 
 
 if __name__ == "__main__":
