@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 
 import headcount as hc
 from campaigns.damage import cut_off, flip_a_bit, overwrite_some_bytes
@@ -122,10 +123,15 @@ class TestNothingToAttendTo:
         with torch.no_grad():
             torch.testing.assert_close(model.logits(ids), plain.logits(ids), atol=1e-3, rtol=0)
 
-    def test_a_run_does_not_go_on_from_heads_without_sinks(self, folder, text, tmp_path):
+    def test_a_run_may_add_sinks_to_heads_that_had_none_and_takes_none_away(self, folder, text, tmp_path):
         run(folder, text, tmp_path / "first")
-        with pytest.raises(hc.HeadcountError, match="have no sinks. Give --no-sinks"):
-            run(folder, text, tmp_path / "second", changed(sinks=True), start_from=tmp_path / "first")
+        sinks = changed(sinks=True)
+        run(folder, text, tmp_path / "second", sinks.changed(steps=1, gate_lr=0.0), start_from=tmp_path / "first")
+        first, second = (load_file(tmp_path / name / "gates.safetensors") for name in ("first", "second"))
+        torch.testing.assert_close(second["offset"], first["offset"])
+        assert second["sink"].isfinite().all()
+        with pytest.raises(hc.HeadcountError, match="have sinks. Give --sinks to go on with them"):
+            run(folder, text, tmp_path / "third", changed(), start_from=tmp_path / "second")
 
 
 def csv_rows(place):

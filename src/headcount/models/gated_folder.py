@@ -109,11 +109,11 @@ def has_sinks(folder: Path) -> bool:
     return "sink" in _written_gates(folder)
 
 
-def read_gates(gates: tuple[Gates, ...], folder: Path) -> None:
-    """Give the gates of a model the offsets and sinks of a file."""
+def read_gates(gates: tuple[Gates, ...], folder: Path, new_sinks: bool = False) -> None:
+    """Give the gates of a model the offsets and sinks of a file, or offsets alone where the sinks are new."""
     written = _written_gates(folder)
     layers, heads = len(gates), gates[0].offset.numel()
-    wanted = {"offset", "sink"} if gates[0].sink is not None else {"offset"}
+    wanted = {"offset"} if gates[0].sink is None or new_sinks else {"offset", "sink"}
     if set(written) != wanted:
         raise HeadcountError(
             f"The gates in {folder / GATES} must hold {listed(sorted(wanted))}. They hold {listed(sorted(written))}."

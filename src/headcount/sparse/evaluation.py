@@ -98,31 +98,32 @@ def evaluate(
     rows = empty = 0.0
     by_head = torch.zeros(2, model.n_layers, model.n_heads, dtype=torch.float64)  # open edges, and all
     by_source: dict[str, dict[str, float]] = {}
-    open_losses: list[Tensor] = []
+    open_loss = tokens = 0.0
     for source, sequences in chosen.items():
-        losses, dense_losses = [], []
+        loss = dense_loss = 0.0
         for ids in sequences.split(batch):
             ids = ids.to(model.device)
             with counted(gates) as ledger, drawn(gates, "hard"):
-                losses.append(token_losses(model.logits(ids), ids))
-            dense_losses.append(token_losses(dense_logits(ids), ids))
+                lost = total_loss(model.logits(ids), ids)
+            loss += lost
+            dense_loss += total_loss(dense_logits(ids), ids)
             with drawn(gates, "open"):
-                open_losses.append(token_losses(model.logits(ids), ids) if gates else losses[-1])
+                open_loss += total_loss(model.logits(ids), ids) if gates else lost
             for layer, (opened, there) in enumerate(zip(ledger.open, ledger.edges, strict=True)):
                 by_head[0, layer] += opened.sum((0, 2)).double().cpu()
                 by_head[1, layer] += there.expand_as(opened).sum((0, 2)).double().cpu()
                 rows += opened.numel()
                 empty += float((opened == 0).sum())
-        both = {"loss": losses, "dense_loss": dense_losses}
-        by_source[source] = {name: float(torch.cat(each).mean()) for name, each in both.items()}
-        by_source[source]["sequences"] = float(len(sequences))
+        count = sequences[:, 1:].numel()
+        tokens += count
+        by_source[source] = {"loss": loss / count, "dense_loss": dense_loss / count, "sequences": float(len(sequences))}
     total = sum(source["sequences"] for source in by_source.values())
 
     def mean(name: str) -> float:
         return sum(source[name] * source["sequences"] for source in by_source.values()) / total
 
     length = int(next(iter(chosen.values())).shape[1])
-    means = mean("loss"), mean("dense_loss"), float(torch.cat(open_losses).mean())
+    means = mean("loss"), mean("dense_loss"), open_loss / tokens
     open_edges, edges = (float(side.sum()) for side in by_head)
     shares = open_edges / edges if edges else 1.0, open_edges / rows if rows else None, empty / rows if rows else 0.0
     dead = int((by_head[0] == 0).sum()) if gates else 0
@@ -140,6 +141,7 @@ def sample(held_out: dict[str, Tensor], at_most: int) -> dict[str, Tensor]:
     return chosen
 
 
-def token_losses(logits: Tensor, ids: Tensor) -> Tensor:
-    """Nats of every token but the first, flattened."""
-    return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten(), reduction="none")
+def total_loss(logits: Tensor, ids: Tensor) -> float:
+    """Nats of every token but the first. A number and not a tensor: one that stays between two batches of logits keeps
+    the next from taking the place of the last."""
+    return float(F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten(), reduction="sum"))

@@ -118,9 +118,10 @@ def sparsify(
     trainee = make_trainee(model, recipe)
     trained = sum(each.numel() * each.element_size() for each in trainee.parameters.values())
     writable_folder(folder, LEAST_SPACE + CHECKPOINTS * trained)
+    new_sinks = bool(trainee.gates) and recipe.sinks and not (earlier and gated_folder.has_sinks(earlier))
     if earlier is not None:
-        _begin_with(trainee, earlier)
-    elif recipe.sinks and trainee.gates:
+        _begin_with(trainee, earlier, new_sinks)
+    if new_sinks:
         start_sinks(trainee, sequences.batch(recipe, 0)[0].to(model.device))
     with progress_bar(recipe.steps, quiet=quiet or not accelerator.is_main_process) as bar:
 
@@ -216,9 +217,8 @@ def _require_start(folder: Path, model: Model, recipe: Recipe) -> str:
         raise HeadcountError(f"{folder} is {kind}; a run goes on from one of its own kind, with or without --control.")
     if facts.form is not None and (facts.form, facts.sharpness) != (recipe.form, recipe.sharpness):
         raise HeadcountError(f"The gates in {folder} are {facts.form}, of sharpness {facts.sharpness}; give the same.")
-    if facts.form is not None and gated_folder.has_sinks(folder) != recipe.sinks:
-        has, give = ("no sinks", "--no-sinks") if recipe.sinks else ("sinks", "--sinks")
-        raise HeadcountError(f"The heads in {folder} have {has}. Give {give} to resume from it.")
+    if facts.form is not None and gated_folder.has_sinks(folder) and not recipe.sinks:
+        raise HeadcountError(f"The heads in {folder} have sinks. Give --sinks to go on with them.")
     if facts.made["recipe"]["lora"] != recipe.lora:
         raise HeadcountError(f"The adapter in {folder} has the rank {facts.made['recipe']['lora']}; give --lora so.")
     if (place := facts.made["recipe"].get("lora_on", "attention")) != recipe.lora_on:
@@ -227,13 +227,13 @@ def _require_start(folder: Path, model: Model, recipe: Recipe) -> str:
     return _sha256((folder / ADAPTER).read_bytes())
 
 
-def _begin_with(trainee: Trainee, folder: Path) -> None:
-    """The adapter and gates of an earlier result."""
+def _begin_with(trainee: Trainee, folder: Path, new_sinks: bool) -> None:
+    """The adapter and gates of an earlier result, which may have had no sinks."""
     from peft import load_peft_weights, set_peft_model_state_dict
 
     set_peft_model_state_dict(trainee.peft, load_peft_weights(str(folder), device="cpu"))
     if trainee.gates:
-        gated_folder.read_gates(trainee.gates, folder)
+        gated_folder.read_gates(trainee.gates, folder, new_sinks)
 
 
 def in_words(row: dict[str, float]) -> str:
