@@ -29,32 +29,36 @@ from headcount.sparse.ladder import draw_ladder, evaluation_of, rungs
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, PLACE = DOCS / "studies" / "sparsify.md", r"(<!-- ladder: {model} -->\n).*?(<!-- end -->)"
-RECIPES: dict[str, dict[str, Any]] = {
-    "tiny": {
-        **SPARSE,
-        "steps": 1200,
-        "batch": 16,
-        "length": LENGTH,
-        "evaluate_sequences": 400,
-        "target_open": (0.05, 0.02, 0.01, 0.005),
-    },
-    "smollm2": {
-        "steps": 2100,
-        "batch": 4,
-        "length": 256,
-        "pieces": (64,),
-        "products": "bfloat16",
-        "lora": 7,
-        "lora_on": "layers",
-        "kl": 1.0,
-        "sharpness": 3.0,
-        "start": -4.0,
-        "lr": 0.002,
-        "cooldown": 0.25,
-        "evaluate_sequences": 240,
-        "target_open": (0.005, 0.0025),
-    },
+DISTILLED = {
+    "batch": 4,
+    "length": 256,
+    "pieces": (64,),
+    "products": "bfloat16",
+    "lora": 7,
+    "lora_on": "layers",
+    "kl": 1.0,
+    "sharpness": 3.0,
+    "start": -4.0,
+    "cooldown": 0.25,
+    "evaluate_sequences": 240,
 }
+RECIPES: dict[str, list[dict[str, Any]]] = {
+    "tiny": [
+        {
+            **SPARSE,
+            "steps": 1200,
+            "batch": 16,
+            "length": LENGTH,
+            "evaluate_sequences": 400,
+            "target_open": (0.05, 0.02, 0.01, 0.005),
+        }
+    ],
+    "smollm2": [
+        {**DISTILLED, "steps": 1050, "lr": 0.002, "target_open": (0.005,)},
+        {**DISTILLED, "steps": 620, "lr": 0.0015, "target_open": (0.0025,), "sinks": True, "seed": 1},
+    ],
+}
+"""Runs of which each goes on from the one before, and the shares that their twins are to have."""
 
 
 def mixture(place: Path, recipe: hc.Recipe) -> list[str]:
@@ -62,9 +66,9 @@ def mixture(place: Path, recipe: hc.Recipe) -> list[str]:
     return [str(place) if place.exists() else write_text(place, seed=500_000 + recipe.seed, count=100_000)]
 
 
-def train(model: str, out: Path, recipe: hc.Recipe, text: list[str]) -> None:
+def train(model: str, out: Path, recipe: hc.Recipe, text: list[str], start_from: Path | None = None) -> None:
     if not (out / "ladder.csv").exists() or is_unfinished(out):
-        hc.sparsify(model, text, out, recipe, tasks=TASKS, device="cpu")
+        hc.sparsify(model, text, out, recipe, tasks=TASKS, start_from=start_from, device="cpu")
 
 
 def summary(models: list[str], n: int) -> Any:
@@ -115,24 +119,29 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    recipe = hc.Recipe(**{**RECIPES[given.model], "sinks": given.sinks, "row_cost": given.row_cost})
-    recipe = recipe.changed(steps=given.steps or recipe.steps)
-    files = (
-        sorted(map(str, given.text.iterdir())) if given.text else mixture(given.out.parent / "mixture.jsonl", recipe)
-    )
-    train(given.model, given.out, recipe, files)
-    places = rungs(given.out, recipe)
+    changes = {"sinks": True} if given.sinks else {}
+    changes |= {"row_cost": given.row_cost} if given.row_cost else {}
+    changes |= {"steps": given.steps} if given.steps else {}
+    recipes = [hc.Recipe(**{**settings, **changes}) for settings in RECIPES[given.model]]
+    text = given.out.parent / "mixture.jsonl"
+    files = sorted(map(str, given.text.iterdir())) if given.text else mixture(text, recipes[0])
+    places, before = dict[float, Path](), None
+    for number, recipe in enumerate(recipes, 1):
+        place = given.out if len(recipes) == 1 else given.out / f"run-{number}"
+        train(given.model, place, recipe, files, start_from=before)
+        places, before = places | rungs(place, recipe), place
     evaluated = {share: evaluation_of(place) for share, place in places.items()}
     counts = needed([given.model, *map(str, places.values())], given.n)
     draw_ladder(list(evaluated.values()), counts, "attention edges").savefig(given.out / "ladder-needed.png", dpi=150)
-    models = [given.model, *map(str, recipe.target_open)]
+    models = [given.model, *map(str, places)]
     rows = [{"model": name, **{task: each[at] for task, each in counts.items()}} for at, name in enumerate(models)]
     (given.out / "ladder-needed.csv").write_text(csv_text(rows), encoding="utf-8")
     text = table(given.model, evaluated, counts)
     print(text)
     if given.docs:
         shutil.copyfile(given.out / "ladder-needed.png", DOCS / "figures" / f"{given.model}-ladder.png")
-        run = f"{recipe.steps} steps, {given.n // 2} test prompts a task, headcount {hc.__version__}, {date.today()}"
+        steps = " and ".join(str(recipe.steps) for recipe in recipes)
+        run = f"{steps} steps, {given.n // 2} test prompts a task, headcount {hc.__version__}, {date.today()}"
         block = f"*`python recipes/ladder.py --model {given.model}`: {run}.*\n\n{text}"
         place = re.compile(PLACE.format(model=given.model), re.DOTALL)
         PAGE.write_text(place.sub(lambda match: match[1] + block + match[2], PAGE.read_text()))

@@ -55,8 +55,9 @@ def test_every_rung_is_a_twin_of_its_own_and_a_kill_changes_none_of_them(folder,
     places = rungs(whole, recipe)
     assert [place.name for place in places.values()] == ["open-0.5", "open-0.2", "whole"]
     assert evaluation_of(whole) == last
-    for place in places.values():
+    for place, steps in zip(places.values(), recipe.rung_ends, strict=True):
         assert len(gates_of(hc.load(place))) > 0
+        assert f" {steps} steps of" in (place / "README.md").read_text()
     with (whole / "ladder.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [float(row["target"]) for row in rows] == [0.5, 0.2, 0.05]

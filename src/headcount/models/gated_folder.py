@@ -38,6 +38,8 @@ class Made(TypedDict, total=False):
     """How a sparse model was made."""
 
     recipe: Facts
+    steps: int
+    """That had been taken: of a twin from inside a ladder, fewer than the recipe's."""
     text: list[str]
     versions: dict[str, str]
     earlier: list[Facts]
@@ -60,9 +62,15 @@ class SparseFacts:
     made: Made = field(default_factory=Made)
     base_revision: str | None = None  # of a base on the hub
 
+    @property
+    def steps(self) -> object:
+        """Of its last run."""
+        return self.made.get("steps", self.made["recipe"]["steps"])
+
     def history(self) -> list[Facts]:
         """The recipes of the runs that a result comes from, first to last."""
-        return [*self.made.get("earlier", []), {**self.made["recipe"], "text": self.made["text"]}]
+        own = {**self.made["recipe"], "steps": self.steps, "text": self.made["text"]}
+        return [*self.made.get("earlier", []), own]
 
     def save(self, folder: Path) -> None:
         (folder / FACTS).write_text(json.dumps(vars(self), indent=2) + "\n", encoding="utf-8")

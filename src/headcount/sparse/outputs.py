@@ -124,7 +124,7 @@ def card(facts: SparseFacts, found: Evaluation) -> str:
     weights = f"an adapter of rank {recipe['lora']}" if recipe["lora"] else "all weights"
     return (
         f"# {facts.base}, {title}\n\nMade by `headcount sparsify` from {facts.base} (weights"
-        f" {facts.base_fingerprint}): {weights}, {recipe['steps']} steps of {recipe['batch']} x {recipe['length']}"
+        f" {facts.base_fingerprint}): {weights}, {facts.steps} steps of {recipe['batch']} x {recipe['length']}"
         f" tokens of {', '.join(facts.made['text'])}.{begun} Load it with `headcount.load`.\n\n"
         f"On {found.in_words}:\n\n| | |\n|---|---|\n{table}\n\n"
         f"| source | dense loss | loss | sequences |\n|---|---|---|---|\n{sources}\n\n{tasks}"

@@ -141,6 +141,7 @@ def sparsify(
             found = found.with_tasks(before, abilities(model, tried))
             made: Made = {
                 "recipe": recipe.facts(),
+                "steps": len(rows),
                 "text": [Path(each).name for each in sources],
                 "versions": versions(),
                 "earlier": [] if earlier is None else SparseFacts.load(earlier).history(),
