@@ -4,19 +4,21 @@ its card, `--docs` a table of it into docs/models.md. Without text it is what it
 python recipes/evaluate_twin.py smollm2-sparse --base smollm2 --text text/*.jsonl --sequences 400 --tasks ioi --card
 python recipes/evaluate_twin.py smollm2-sparse --base smollm2 --text wikitext2-test.txt --whole
 python recipes/evaluate_twin.py smollm2-sparse --docs
+python recipes/evaluate_twin.py smollm2-sparse --text text/*.jsonl --sinks
 """
 
 import argparse
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import torch
 
 import headcount as hc
 from headcount.models.bundled import HOME
 from headcount.models.gated_folder import SparseFacts
-from headcount.models.gates import gates_of
+from headcount.models.gates import counted, gates_of
 from headcount.sparse.abilities import abilities
 from headcount.sparse.evaluation import Evaluation, evaluate
 from headcount.sparse.ladder import evaluation_of
@@ -36,6 +38,23 @@ def measured(given: argparse.Namespace) -> Evaluation:
     found = evaluate(twin, gates_of(twin), dense.logits, held_out, 4, given.sequences)
     tasks = [hc.task(name, dense) for name in given.tasks]
     return found.with_tasks(abilities(dense, tasks), abilities(twin, tasks))
+
+
+@torch.no_grad()
+def sinks_used(given: argparse.Namespace) -> str:
+    """How many heads give much of their attention to their sinks, at the mean of their other logits."""
+    twin = hc.load(given.twin)
+    layers = gates_of(twin)
+    if not layers or layers[0].sink is None:
+        return "no sinks"
+    held_out = read_text(twin, given.text, hc.Recipe(length=given.length)).held_out
+    ids = torch.cat([sequences[:2] for sequences in held_out.values()])
+    with counted(layers) as ledger:
+        twin.run(ids)
+    pairs = zip(layers, ledger.logits, strict=True)
+    taken = torch.stack([torch.sigmoid(cast(torch.Tensor, layer.sink) - logits) for layer, logits in pairs])
+    most = ", ".join(f"more than {share:.0%} in {int((taken > share).sum())}" for share in (0.1, 0.5))
+    return f"sinks take {most} of {taken.numel()} heads, {len(ids)} held-out sequences"
 
 
 def tables(found: Evaluation) -> str:
@@ -58,11 +77,15 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--sequences", type=int, default=200)
     parser.add_argument("--whole", action="store_true", help="on nearly all of the text, which training has not seen")
+    parser.add_argument("--sinks", action="store_true", help="only tell how much sinks are used on the text")
     parser.add_argument("--card", action="store_true", help="write the result into the twin's card and sparse.json")
     parser.add_argument("--docs", action="store_true", help="write the result into docs/models.md")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
+    if given.sinks:
+        print(sinks_used(given))
+        return
     folder = HOME / given.twin if (HOME / given.twin).is_dir() else Path(given.twin)
     found = measured(given) if given.text else evaluation_of(folder)
     print(tables(found))
