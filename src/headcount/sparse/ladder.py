@@ -63,7 +63,6 @@ def draw_ladder(found: Sequence[Evaluation], needed: Mapping[str, Sequence[float
     `needed`: of every task, for the dense model and then for each twin."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-    from matplotlib.ticker import FuncFormatter
 
     keys = [max(each.keys_a_query or 0, LEAST_KEYS) for each in found]
     tasks = list(found[0].by_task)
@@ -88,8 +87,8 @@ def draw_ladder(found: Sequence[Evaluation], needed: Mapping[str, Sequence[float
     for axes in (loss, *others):
         axes.set(xscale="log", xlabel="open keys per query")
         axes.invert_xaxis()
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else ""))
+        axes.set_xticks(keys, [f"{each:.2g}" for each in keys])
+        axes.set_xticks([], minor=True)
         axes.title.set_fontsize(10)
         axes.spines[["top", "right"]].set_visible(False)
     lines, names = others[-1].get_legend_handles_labels() if others else ([], [])
