@@ -3,14 +3,17 @@
     python recipes/ratios.py --out ratios                                           smollm2 and its twins: hours
     python recipes/ratios.py --out ratios --unit "attention edges" --fill zero      one reading
     python recipes/ratios.py --out ratios --models tiny tiny-sparse --docs ""       other models, docs left alone
+    python recipes/ratios.py --out ratios --tabulate                                the table of what is measured
 
 What is measured already is not measured again. `ratios.csv` has every number; the table of all that is there goes into
-docs/sparse-ratios.md, between `<!-- ratios -->` and `<!-- end -->`.
+docs/sparse-ratios.md, between `<!-- ratios -->` and `<!-- end -->`, and the figure of attention edges under zeros
+beside it.
 """
 
 import argparse
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -32,6 +35,7 @@ UNITS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 FILLS = ("zero", "mean", "counterfactual")
 PAGE = Path(__file__).parent.parent / "docs" / "sparse-ratios.md"
+FIGURE = PAGE.parent / "figures" / "smollm2-attention-edges-zero.png"
 PLACE = re.compile(r"(<!-- ratios -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -48,7 +52,7 @@ def measure(place: Path, unit: str, fill: str, models: list[str], n: int) -> Non
 def rows_of(place: Path, unit: str, fill: str, models: list[str]) -> Iterator[Row]:
     """One a task: what every model needs, and the dense one's ratio to every other."""
     summary = json.loads((place / "summary.json").read_text())
-    for task in TASKS:
+    for task in (one for one in TASKS if any(curve["task"] == one for curve in summary["curves"])):
         row: Row = {"unit": unit, "fill": fill, "task": task}
         for curve in (one for one in summary["curves"] if one["task"] == task):
             kinds = {"needed": "needed", "needed_low": "low", "needed_high": "high", "total": "total"}
@@ -89,15 +93,16 @@ def _ratio(row: Row, twin: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--models", nargs="+", default=["smollm2", "smollm2-control", "smollm2-sparse"])
+    parser.add_argument("--models", nargs="+", default=["smollm2", "smollm2-sparse"])
     parser.add_argument("--unit", nargs="+", choices=UNITS, default=list(UNITS))
     parser.add_argument("--fill", nargs="+", choices=FILLS, default=list(FILLS))
     parser.add_argument("-n", type=int, default=100, help="prompts of a task, half of them measured")
     parser.add_argument("--docs", default=str(PAGE), help="page with the table; empty for none")
+    parser.add_argument("--tabulate", action="store_true", help="measure nothing, only make the table of what is there")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    for unit in given.unit:
+    for unit in () if given.tabulate else given.unit:
         for fill in given.fill:
             say(f"{unit}, {fill} fill")
             measure(folder_of(given.out, unit, fill), unit, fill, given.models, given.n)
@@ -112,6 +117,7 @@ def main() -> None:
     text = table(rows, given.models)
     print(text)
     if given.docs:
+        shutil.copyfile(folder_of(given.out, "attention edges", "zero") / "figure.png", FIGURE)
         run = f"{given.n // 2} test prompts a task, headcount {hc.__version__}, {date.today()}"
         made = f"\n`python recipes/ratios.py`, {run}.\n\n"
         page = Path(given.docs)
