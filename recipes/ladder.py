@@ -119,6 +119,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
+    if given.model != "tiny" and not given.text:
+        parser.error(f"--model {given.model} needs --text")
     changes = {"sinks": True} if given.sinks else {}
     changes |= {"row_cost": given.row_cost} if given.row_cost else {}
     changes |= {"steps": given.steps} if given.steps else {}
