@@ -1,5 +1,7 @@
 """How many units: reached or faithful, at first or from there on, how close prompt by prompt, and on other prompts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,34 @@ def test_an_order_that_overshoots_has_reached_before_it_is_faithful():
     reached, faithful = (overshoot.units_needed(0.9, aim=aim) for aim in ("reached", "faithful"))
     assert (reached.value, faithful.value) == (31, 200)
     assert (reached.stays, faithful.stays) == (31, 200)
+
+
+def curve_that_goes_astray(mode="keep", kl=(7.5, 20, 12, 0.2, 0)):
+    curve = curve_of([[0, 9, 4, 9.5, 10], [0, 9.2, 5, 9.6, 10]], [0, 3, 6, 8, 9], mode=mode)
+    return replace(curve, values={**curve.values, "kl": np.broadcast_to(np.array(kl)[None, :, None], (1, 5, 2))})
+
+
+def test_a_model_that_says_something_else_altogether_is_not_faithful():
+    """With three heads two answers are as far apart as in the whole model, and the next token is further from that of
+    the whole model than with no head at all."""
+    needed = curve_that_goes_astray().units_needed(0.9)
+    assert (needed.value, needed.low, needed.high, needed.stays) == (8, 8, 8, 8)
+    assert curve_that_goes_astray().first_k(0.9) == 8
+    assert (curve_that_goes_astray().crossings(0.9, None) == 8).all()
+
+
+def test_going_astray_forbids_neither_to_reach_nor_what_comes_nearer_than_nothing():
+    assert curve_that_goes_astray().units_needed(0.9, aim="reached").value == 3
+    assert curve_that_goes_astray(kl=(7.5, 7.4, 7, 0.2, 0)).units_needed(0.9).value == 3
+    assert curve_of([[0, 9, 4, 9.5, 10]], [0, 3, 6, 8, 9]).units_needed(0.9).value == 3, "no divergence was measured"
+
+
+def test_masking_asks_for_the_effect_to_go_wherever_the_model_goes():
+    curve = curve_that_goes_astray("mask", kl=(0, 0.2, 12, 20, 7.5))
+    assert (
+        curve.units_needed(0.9).value
+        == curve_of([[0, 9, 4, 9.5, 10], [0, 9.2, 5, 9.6, 10]], [0, 3, 6, 8, 9], "mask").units_needed(0.9).value
+    )
 
 
 def test_faithful_never_comes_before_reached():

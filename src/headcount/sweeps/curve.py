@@ -14,6 +14,7 @@ from ..core.words import AIMS, Aim, CurveKind, Mode, in_words
 from ..meters.metrics import range_of
 from .needed import (
     NEAR,
+    ROUNDING,
     Bools,
     Closeness,
     Confirmed,
@@ -164,8 +165,8 @@ class Curve(Saved, Tabled, Shown):
         """`units_needed` at many thresholds, from the same resamplings. `jumps`: whether one unit more can take it past
         the range, as with one ranking; see `needed.py`."""
         require_known(aim, AIMS, "aim")
-        ks, done = np.asarray(self.ks, dtype=np.float64), self._done(self._mean(EXPLAINED))
-        samples = self._done(self._samples(EXPLAINED, level))
+        ks, done = np.asarray(self.ks, dtype=np.float64), self._counted(self._mean(EXPLAINED), aim)
+        samples = self._counted(self._samples(EXPLAINED, level), aim)
         ends = np.quantile(samples, ends_of(level), axis=0)
         uppers = upper_first_ks(ks, samples, thresholds, level, aim, jumps)
         found = []
@@ -179,14 +180,14 @@ class Curve(Saved, Tabled, Shown):
     def first_k(self, threshold: float, aim: Aim = "faithful") -> int | None:
         """`units_needed` without an interval."""
         require_known(aim, AIMS, "aim")
-        done = self._done(self._mean(EXPLAINED))
+        done = self._counted(self._mean(EXPLAINED), aim)
         return whole_number(float(first_k(np.asarray(self.ks, dtype=np.float64), holds(done, threshold, aim))))
 
     def crossings(
         self, threshold: float, level: float | None, aim: Aim = "faithful", stream: int = 0, jumps: bool = True
     ) -> Floats:
         """The same in every resampling, [sample]; infinite where it never comes to that."""
-        samples = self._done(self._samples(EXPLAINED, level, stream))
+        samples = self._counted(self._samples(EXPLAINED, level, stream), aim)
         return resampled_first_k(np.asarray(self.ks, dtype=np.float64), samples, threshold, aim, jumps)
 
     def joined(self, other: "Curve") -> "Curve":
@@ -271,9 +272,20 @@ class Curve(Saved, Tabled, Shown):
 
         return part(~odd), part(odd)
 
-    def _done(self, explained: Floats) -> Floats:
-        """What is there of the effect, or, masked, gone."""
-        return explained if self.mode == "keep" else 1 - explained
+    def _counted(self, explained: Floats, aim: Aim) -> Floats:
+        """What is there of the effect, or, masked, gone; not a number where it counts for nothing, as the model is
+        astray there and *faithful* is asked for."""
+        done = explained if self.mode == "keep" else 1 - explained
+        return np.where(self._astray, np.nan, done) if aim == "faithful" else done
+
+    @property
+    def _astray(self) -> Bools:
+        """The k at which the next token is further (KL) from the whole model's than with no unit kept, [k]: there two
+        answers may be as far apart as they should be by chance, in a model that says neither."""
+        if self.mode == "mask" or "kl" not in self.values:
+            return np.zeros(len(self.ks), dtype=bool)
+        kl = self.values["kl"].mean((0, 2))
+        return np.asarray(kl > kl[0] + ROUNDING)
 
     def _mean(self, metric: str) -> Floats:
         """Over pairs and draws, [k]."""

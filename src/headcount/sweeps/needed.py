@@ -7,8 +7,10 @@ are asked of it at a threshold such as 0.9:
     faithful     |1 - done(k)| <= 1 - threshold
 
 An order that leaves out what works against the behaviour may reach the threshold early and go far beyond 1: that is not
-faithful to the whole model. Faithful is the one that counts. Curves need not be monotone, so that the first k at which
-it holds is one number, and the k from which it holds at every larger k that was measured is another, `stays`.
+faithful to the whole model. Nor is any k, whatever its explained effect, with which the next token is further (KL) from
+the whole model's than with no unit kept. Faithful is the one that counts. Curves need not be monotone, so that the
+first k at which it holds is one number, and the k from which it holds at every larger k that was measured is another,
+`stays`.
 """
 
 from collections.abc import Sequence
