@@ -12,6 +12,7 @@ import argparse
 import ast
 import json
 import random
+import re
 import shutil
 import sysconfig
 import textwrap
@@ -22,9 +23,12 @@ BOOKS = ("american-adventures", "historical-essays", "news-from-nowhere", "littl
 PROBLEMS, QUESTIONS = 2500, 4000
 """Of GSM8K and of CommonsenseQA, the first ones."""
 PACKAGES = "nltk urllib3 requests anyio lm_eval PIL filelock pip sacrebleu dateutil jinja2 setuptools".split()
+MORE = "click _pytest torch packaging platformdirs pydantic pyparsing markdown_it ray idna sklearn".split()
+"""Packages whose functions are read for `parameters` alone."""
 PIECE, CODE = 2000, 1_500_000
 """Characters of a document, and of all code."""
 DOCUMENTED = (":param", "Args:", "Parameters\n", "Arguments:")
+PARAMETER = re.compile(r":param (?:[\w.\[\], ]+ )?(\w+):")
 
 
 def pieces(file: Path) -> list[str]:
@@ -65,6 +69,28 @@ def code() -> list[str]:
     return chosen
 
 
+def parameters(code: list[str]) -> list[str]:
+    """Signatures and docstrings of two `:param` or more with the names of other functions' parameters, so that these
+    must be read from the signature; of `MORE` packages also as they stand. What is held out of `code` is left out."""
+    purelib = Path(sysconfig.get_paths()["purelib"])
+    more = sorted({each for package in MORE for each in functions(purelib / package)} - set(code))
+    heads = list[tuple[str, list[str]]]()
+    for each in [*code[: int(0.9 * len(code))], *more]:
+        names = list(dict.fromkeys(PARAMETER.findall(each)))
+        end = each.find('"""', each.find('"""') + 3)
+        if len(names) > 1 and end > 0:
+            heads.append((each[: end + 3], names))
+    pool = sorted({name for _, names in heads for name in names})
+    rng, found = random.Random(2), list[str]()
+    for head, names in heads:
+        found += [head] * (not any(each.startswith(head) for each in code))
+        new = dict(zip(names, rng.sample(pool, len(names)), strict=True))
+        any_name = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")
+        found.append(any_name.sub(lambda match, new=new: new[match[1]], head))
+    rng.shuffle(found)
+    return found
+
+
 def write(place: Path, documents: Iterable[str]) -> None:
     with place.open("w", encoding="utf-8") as file:
         for document in documents:
@@ -86,7 +112,9 @@ def main() -> None:
     write(given.out / "gsm8k.jsonl", (f"Question: {p['question']}\nAnswer: {p['answer']}" for p in problems))
     asked = json.loads((given.data / "tasks" / "commonsense-qa.json").read_text(encoding="utf-8"))[:QUESTIONS]
     write(given.out / "commonsense.jsonl", (f"{question['input']}\nAnswer: {question['output']}" for question in asked))
-    write(given.out / "code.jsonl", code())
+    documented = code()
+    write(given.out / "code.jsonl", documented)
+    write(given.out / "parameters.jsonl", parameters(documented))
     shutil.copy(given.own, given.out / "own.jsonl")
 
 
