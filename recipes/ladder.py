@@ -56,9 +56,12 @@ RECIPES: dict[str, list[dict[str, Any]]] = {
     "smollm2": [
         {**DISTILLED, "steps": 1050, "lr": 0.002, "target_open": (0.005,)},
         {**DISTILLED, "steps": 620, "lr": 0.0015, "target_open": (0.0025,), "sinks": True, "seed": 1},
+        {**DISTILLED, "steps": 1100, "lr": 0.0015, "target_open": (0.0015,), "sinks": True, "seed": 2, "cooldown": 0.4},
     ],
 }
 """Runs of which each goes on from the one before, and the shares that their twins are to have."""
+LAST_ALONE = ("parameters.jsonl",)
+"""Text that only the last run reads, and is tried on."""
 
 
 def mixture(place: Path, recipe: hc.Recipe) -> list[str]:
@@ -130,7 +133,8 @@ def main() -> None:
     places, before = dict[float, Path](), None
     for number, recipe in enumerate(recipes, 1):
         place = given.out if len(recipes) == 1 else given.out / f"run-{number}"
-        train(given.model, place, recipe, files, start_from=before)
+        read = [file for file in files if number == len(recipes) or Path(file).name not in LAST_ALONE]
+        train(given.model, place, recipe, read, start_from=before)
         places, before = places | rungs(place, recipe), place
     evaluated = {share: evaluation_of(place) for share, place in places.items()}
     counts = needed([given.model, *map(str, places.values())], given.n)
@@ -142,7 +146,7 @@ def main() -> None:
     print(text)
     if given.docs:
         shutil.copyfile(given.out / "ladder-needed.png", DOCS / "figures" / f"{given.model}-ladder.png")
-        steps = " and ".join(str(recipe.steps) for recipe in recipes)
+        steps = ", ".join(str(recipe.steps) for recipe in recipes)
         run = f"{steps} steps, {given.n // 2} test prompts a task, headcount {hc.__version__}, {date.today()}"
         block = f"*`python recipes/ladder.py --model {given.model}`: {run}.*\n\n{text}"
         place = re.compile(PLACE.format(model=given.model), re.DOTALL)
