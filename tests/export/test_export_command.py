@@ -156,7 +156,7 @@ def test_a_revision_goes_to_whoever_loads_the_model(monkeypatch):
 def test_a_cache_is_for_the_model_that_was_scored(headcount, saved, folder, tmp_path):
     asked = ["export", "kv-cache", saved, "--out", tmp_path / "kv"]
     code, _, said = headcount(*asked, "--model", "tiny")
-    assert (code, "The scores are of 3 x 4 heads, and 'tiny' has 4 x 8" in said) == (2, True), said
+    assert (code, "The scores are of 3 x 4 heads, and 'tiny' has 6 x 8" in said) == (2, True), said
     code, _, said = headcount(*asked, "--model", folder)
     assert code == 0
     assert ("only the config of" in said) == (not str(folder).endswith("tiny-llama"))

@@ -83,14 +83,14 @@ def test_an_order_that_learning_has_made_worse_is_not_taken(trained, ioi, monkey
 
 
 def test_a_learned_order_is_followed_as_far_as_it_is_better(trained, ioi, monkeypatch):
-    """Here the nearest order is known. The training begins with its first five heads behind the next five, puts them
-    right, and turns all others round."""
-    nearest = torch.randperm(32, generator=torch.Generator().manual_seed(0))
-    begun = torch.cat([nearest[5:10], nearest[:5], nearest[10:]])
+    """Here the nearest order is known. The training begins with its first six heads behind the next six, puts them
+    right, and turns all others round; six heads are one of the lengths that are tried."""
+    nearest = torch.randperm(trained.head_count, generator=torch.Generator().manual_seed(0))
+    begun = torch.cat([nearest[6:12], nearest[:6], nearest[12:]])
 
     def turned(self, start, facts):
         theta = (-start).clone()
-        theta[:, 5:10] = start[:, 5:10] + 10
+        theta[:, 6:12] = start[:, 6:12] + 10
         return theta
 
     monkeypatch.setattr(learned, "_ranked", lambda examples, scores, signed: begun)

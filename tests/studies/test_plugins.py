@@ -163,7 +163,7 @@ def test_a_study_runs_and_leaves_its_own_figure(ran):
         "figure.png", "figure.svg", "figure.pdf", "report.html", "report.json",
     }  # fmt: skip
     (cell,) = json.loads((place / "single" / "summary.json").read_text())["cells"]
-    assert (cell["model"], cell["heads"], cell["together"]) == ("tiny", 32, 3)
+    assert (cell["model"], cell["heads"], cell["together"]) == ("tiny", 48, 3)
     assert cell["left_together"] < cell["whole"], "the heads that matter most were removed"
 
 

@@ -97,7 +97,8 @@ def test_texts_are_quoted_in_python_that_is_copied(board):
 def test_a_study_that_is_saved_measures_the_cut_that_was_seen(board, tmp_path, own_cache, no_figures, fill, in_order):
     """Its one test prompt is the one that was shown, so that explained effect with as many heads is the page's own."""
     model = board._app.model
-    order = [head_name(divmod((7 * place) % 32, model.n_heads)) for place in range(32)]
+    count = model.head_count
+    order = [head_name(divmod((7 * place) % count, model.n_heads)) for place in range(count)]
     told = {"fill": fill, "cut": order[20:]}
     pairs = post(board, "pairs", task="ioi", seed=2)["states"][:2]
     names = ("prompt", "other", "answers", "wrongs")
