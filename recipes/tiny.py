@@ -33,7 +33,7 @@ copying is whole: with dropout it is not learned."""
 SPARSE = {
     "lr": 5e-4,
     "gate_lr": 0.04,
-    "tolerance": 0.014,
+    "tolerance": 0.02,
     "sharpness": 4.0,
     "start": -3.5,
     "first_multiplier": 30.0,

@@ -48,7 +48,7 @@ def test_the_card_of_tiny_sparse_says_what_it_is_worth(tiny_sparse):
     facts = json.loads((NAMED["tiny-sparse"]() / "sparse.json").read_text())
     found = facts["made"]["evaluation"]
     assert facts["base"] == "tiny"
-    assert found["loss"] < 1.01 * found["dense_loss"]
+    assert found["loss"] < 1.015 * found["dense_loss"]
     assert found["keys_a_query"] == pytest.approx(found["open_share"] * (found["length"] + 1) / 2)
 
 
