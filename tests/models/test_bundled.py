@@ -48,8 +48,13 @@ def test_the_card_of_tiny_sparse_says_what_it_is_worth(tiny_sparse):
     facts = json.loads((NAMED["tiny-sparse"]() / "sparse.json").read_text())
     found = facts["made"]["evaluation"]
     assert facts["base"] == "tiny"
-    assert found["loss"] < 1.015 * found["dense_loss"]
     assert found["keys_a_query"] == pytest.approx(found["open_share"] * (found["length"] + 1) / 2)
+
+
+@pytest.mark.xfail(strict=True, reason="the goal is 1 %; this twin's loss is 1.40 % higher: docs/models.md")
+def test_tiny_sparse_keeps_the_loss_of_tiny(tiny_sparse):
+    found = json.loads((NAMED["tiny-sparse"]() / "sparse.json").read_text())["made"]["evaluation"]
+    assert found["loss"] < 1.01 * found["dense_loss"]
 
 
 @torch.no_grad()
